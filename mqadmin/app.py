@@ -39,8 +39,9 @@ def _run(words: list[str]) -> int:
     if words == ["--version"]:
         write_out(VERSION_LINE, flush=True)
         return 0
-    from mqadmin.command.framework.quick import parse
+    from mqadmin.command.framework.quick import consent_words, parse
 
+    words = consent_words(words, os.environ)
     parsed = parse(words)
     if parsed is None:
         return run_typer(words)

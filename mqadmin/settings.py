@@ -12,6 +12,11 @@ Named contexts are stored in ``$XDG_CONFIG_HOME/mqadmin/config.toml``::
     namesrv = "10.0.0.1:9876;10.0.0.2:9876"
     timeout = "5s"
     secret-key-file = "/home/me/.config/mqadmin/test.key"
+    protected = true
+
+A context guards its cluster: ``read-only`` refuses changes, ``protected`` demands the name of the
+context for each. The guard applies when the context is in use, and also when another origin
+(``--namesrv``, ``NAMESRV_ADDR``, another context) selects one of its name servers.
 
 The keys of a context are the long option names without the leading dashes. A context never
 contains a secret, only the path of the file that does.
@@ -66,9 +71,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("tls-cert", "MQADMIN_TLS_CERT"),
     Setting("tls-key", "MQADMIN_TLS_KEY"),
     Setting("no-color", "NO_COLOR", is_flag=True),
+    Setting("read-only", is_flag=True),
+    Setting("protected", is_flag=True),
 )
 
 CONTEXT_WORDS = tuple(s.word for s in SETTINGS if s.in_context)
+
+#: Settings of contexts alone: neither a global option nor a variable can change them.
+GUARD_WORDS = ("read-only", "protected")
 
 #: Settings that have no influence on which cluster a command uses, and with which credentials.
 LOCAL_WORDS = frozenset({"output", "timeout", "no-color"})
@@ -108,12 +118,33 @@ class Effective:
 
 
 class Settings:
-    """All settings of a run; ``context`` is the name of the context in use, "" for none."""
+    """All settings of a run; ``context`` is the name of the context in use, "" for none.
 
-    def __init__(self, effective: dict[str, Effective], context: str, context_origin: str) -> None:
+    ``guards`` are the names of the contexts that guard the cluster, by guard (``read-only``,
+    ``protected``): the context in use first.
+    """
+
+    def __init__(
+        self,
+        effective: dict[str, Effective],
+        context: str,
+        context_origin: str,
+        guards: Mapping[str, list[str]] | None = None,
+    ) -> None:
         self.effective = effective
         self.context = context
         self.context_origin = context_origin
+        self.guards = guards or {}
+
+    @property
+    def read_only_context(self) -> str:
+        """The context that makes the cluster read-only, "" for none."""
+        return next(iter(self.guards.get("read-only", ())), "")
+
+    @property
+    def protected_context(self) -> str:
+        """The context that protects the cluster, "" for none."""
+        return next(iter(self.guards.get("protected", ())), "")
 
     def text(self, word: str) -> str | None:
         """Return a setting as text, None if it is not set."""
@@ -127,8 +158,7 @@ class Settings:
     @property
     def namesrv(self) -> list[str]:
         """The name server addresses, or one ``http://`` address to discover them."""
-        text = self.text("namesrv") or DEFAULT_NAMESRV
-        return [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
+        return _addresses(self.text("namesrv") or DEFAULT_NAMESRV)
 
     @property
     def timeout_ms(self) -> int:
@@ -202,6 +232,7 @@ def resolve(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     elif environ.get("MQADMIN_CONTEXT"):
         name, name_origin = environ["MQADMIN_CONTEXT"], "environment MQADMIN_CONTEXT"
     chosen: dict[str, Any] = {}
+    named: dict[str, dict[str, Any]] = {}
     path = config_path(environ)
     if name or os.path.exists(path):
         contexts = load_contexts(path)
@@ -213,7 +244,8 @@ def resolve(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
                 f"context {name!r} ({name_origin}): not in {path}; it has: {known}",
                 f"mqadmin context set {name} --namesrv ADDR",
             )
-        chosen = contexts.named.get(name, {})
+        named = contexts.named
+        chosen = named.get(name, {})
     rank = _NAMED if name_origin == "option" else _CURRENT
     effective = {
         setting.word: _effective(setting, options, environ, (chosen, name, rank))
@@ -221,7 +253,27 @@ def resolve(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     }
     for word in _TEXT_WORDS:
         _check_text(word, effective[word])
-    return Settings(effective, name, name_origin)
+    return Settings(effective, name, name_origin, _guards(named, name, effective["namesrv"]))
+
+
+def _guards(
+    named: Mapping[str, Mapping[str, Any]], chosen: str, namesrv: Effective
+) -> dict[str, list[str]]:
+    """Return, by guard, the contexts that guard the cluster: in use, or with its name servers."""
+    used = set(_addresses(str(namesrv.value or "")))
+    found: dict[str, list[str]] = {}
+    for name in sorted(named, key=lambda one: (one != chosen, one)):
+        own = _addresses(str(named[name].get("namesrv", "")))
+        if name != chosen and used.isdisjoint(own):
+            continue
+        for word in GUARD_WORDS:
+            if named[name].get(word) is True:
+                found.setdefault(word, []).append(name)
+    return found
+
+
+def _addresses(text: str) -> list[str]:
+    return [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
 
 
 def _effective(

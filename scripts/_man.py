@@ -152,7 +152,8 @@ def verb_section(verb: Verb) -> Iterator[str]:
         if isinstance(parameter.marker, Option):
             yield from tagged(option_term(parameter), option_text(parameter))
     if verb.changes:
-        yield from running(["Takes --dry-run and --yes."])
+        plan = ", --plan" if verb.plans else ""
+        yield from running([f"Takes --dry-run{plan} and --yes."])
     yield from verbatim(list(verb.examples))
     yield ".RE"
 

@@ -257,6 +257,12 @@ RENAMED = (
     r"|place_again|NothingFound|test_house)\b"
 )
 
+# Functions that take the name of a member, possibly with its module: "broker.module._name".
+BY_NAME = {"setattr", "delattr", "getattr", "object", "patch"}
+
+# Names with an underscore of named tuples, os, PySpark and Py4J: documented, or nothing else there.
+FOREIGN_MEMBERS = {"_asdict", "_exit", "_fields", "_jvm", "_make", "_replace", "_stackTrace"}
+
 # Constructions that hide an import or a type from the checker.
 EVASIONS = (
     r"\bhasattr\(|\b__mro__\[|\bsys\.modules\[[^]]+\] = |^def __getattr__\("
@@ -466,6 +472,37 @@ def identifiers() -> Counter[str]:
     return found
 
 
+def private_names(node: ast.AST) -> list[str]:
+    """The names with one leading underscore that a node of a test uses on another object."""
+    if isinstance(node, ast.Attribute):
+        own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        names = [] if own else [node.attr]
+    elif isinstance(node, ast.ImportFrom):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.Call):
+        function = node.func
+        called = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
+        texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+        own = bool(node.args) and isinstance(node.args[0], ast.Name) and node.args[0].id == "self"
+        names = [
+            text.rpartition(".")[2]
+            for text in texts
+            if called in BY_NAME and not own and isinstance(text, str)
+        ]
+    else:
+        names = []
+    return [name for name in names if re.fullmatch(r"_[A-Za-z]\w*", name)]
+
+
+def private_members() -> Counter[str]:
+    """Uses of private members of other objects in tests, also by name (``monkeypatch.setattr``)."""
+    found: Counter[str] = Counter()
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(tree_of(path)):
+            found[package_of(path)] += len(set(private_names(node)) - FOREIGN_MEMBERS)
+    return found
+
+
 # table of tests/architecture.toml -> (the measure, one line about it)
 MEASURES: dict[str, tuple[Callable[[], Counter[str]], str]] = {
     "local_imports": (local_imports, "import statements inside functions"),
@@ -474,6 +511,7 @@ MEASURES: dict[str, tuple[Callable[[], Counter[str]], str]] = {
     "evasions": (evasions, "hasattr, module __getattr__, NotImplementedError and the like"),
     "phrases": (phrases, "phrases that have a standard term (PHRASES)"),
     "wording": (wording, "further phrases that have a standard term (WORDING)"),
+    "private_members": (private_members, "private members of other objects that tests use"),
     "identifiers": (identifiers, "names with a word that has a standard term (NAME_WORDS)"),
 }
 

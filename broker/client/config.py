@@ -125,6 +125,9 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     divided by the owned queues, -1 means none. ``max_reconsume_times`` -1: 16 for concurrent,
     unlimited for orderly listeners. ``consume_timeout_ms`` a listener that runs longer has its
     message sent back. ``await_termination_ms`` how long a stop waits for listeners (Java: 0).
+    ``await_suspended_pulls_ms`` how long a stop waits for the answers of suspended pulls (Java: 0):
+    one that is left behind makes a broker with autoCreateSubscriptionGroup create a deleted group
+    again.
     ``client_rebalance`` False lets 5.x brokers assign the queues of concurrent, clustering
     consumers, in PULL or POP mode (``mqadmin consumer mode``); the ``pop_...`` settings apply to
     the latter: how long a popped message stays invisible, messages of one pop, and messages not
@@ -154,6 +157,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     suspend_current_queue_ms: int = 1_000
     consume_timeout_ms: int = 15 * 60_000
     await_termination_ms: int = 10_000
+    await_suspended_pulls_ms: int = 0
     client_rebalance: bool = True
     pop_invisible_ms: int = 60_000
     pop_batch_nums: int = 32

@@ -55,7 +55,7 @@ Frame = RemotingCommand | bytes | list[Buffer]
 
 log = logging.getLogger("broker.remoting")
 
-_now_s = time.monotonic
+monotonic_s = time.monotonic
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
@@ -63,7 +63,7 @@ FLAG_ONEWAY = 2
 
 def now_s() -> float:
     """Return the clock (s, monotonic) by which requests are served in turn."""
-    return _now_s()
+    return monotonic_s()
 
 
 class _Endpoint(Protocol):
@@ -348,7 +348,7 @@ class Connection(asyncio.Protocol):
         """Serve frames; ``since_s`` is the time at which they were deferred, 0 if they were not."""
         endpoint = self.endpoint
         out = self.out
-        then_s = _now_s()
+        then_s = monotonic_s()
         ends_s = endpoint.share.begin(then_s)
         if then_s > ends_s:
             self._yield(commands, since_s or then_s)
@@ -358,7 +358,7 @@ class Connection(asyncio.Protocol):
         try:
             for position, command in enumerate(commands):
                 if position:
-                    now_s = _now_s()
+                    now_s = monotonic_s()
                     if now_s - then_s > LAG_LIMIT_S:
                         endpoint.slow(commands[position - 1].code, now_s - then_s)
                     if now_s > ends_s:
@@ -387,7 +387,7 @@ class Connection(asyncio.Protocol):
                         self.backlog.extend(commands[position + 1 :])
                         break
             else:
-                now_s = _now_s()
+                now_s = monotonic_s()
                 if now_s - then_s > LAG_LIMIT_S:
                     endpoint.slow(commands[-1].code, now_s - then_s)
         finally:

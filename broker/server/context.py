@@ -76,6 +76,10 @@ class GroupReplication(Protocol):
         """Slave: follow the master at these addresses."""
         ...
 
+    def name_replica(self, connection: str, address: str) -> None:
+        """Master: note the broker address of the slave at the other end of an HA connection."""
+        ...
+
 
 class BrokerContext:
     """The state of one broker; only the controller and the processors change it.

@@ -112,12 +112,12 @@ class BrokerController:
             run=self._in_thread,
         )
         self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
-        self._registrar = Registrar(self.context, self._client)
+        self.registrar = Registrar(self.context, self._client)
         # Before the processors: their sends wait for it.
-        self._replication = Replication(self.context, self._clock, self._client, self._registrar)
+        self.replication = Replication(self.context, self._clock, self._client, self.registrar)
         self.context.role = role_control
         if role_control is not None:
-            role_control.attach(self.context, self._client, self._registrar, self._replication)
+            role_control.attach(self.context, self._client, self.registrar, self.replication)
         self._pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
         self.context.on_suspend = self._arm_pull_timer
@@ -165,7 +165,7 @@ class BrokerController:
         """Forward requests to the new master if this broker was the master until just now."""
         if control is None or not self.context.config.is_slave or not control.relay_until_ms:
             return handlers
-        registrar = self._registrar
+        registrar = self.registrar
         relay = Relay(
             self.context, self._client, lambda: registrar.master_address, control.relay_until_ms
         )
@@ -214,21 +214,21 @@ class BrokerController:
             await self._persist_tables()
             self.store.start()
             listen = self._listen or [(config.bind_address, config.listen_port)]
-            await self._server.start(_with_vip(listen))
+            await self._server.start(with_vip_port(listen))
             self._announce_address(listen[0][0])
             port = int(self._server.addresses[0].rpartition(":")[2])
-            await self._replication.listen(listen[0][0], port)
+            await self.replication.listen(listen[0][0], port)
         except BaseException:
-            await self._replication.stop()
+            await self.replication.stop()
             await self._server.close()
             self.store.shutdown()
             raise
         self._started = True
         self.store.add_arriving_listener(self._message_arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._delay_arrived, {SCHEDULE_TOPIC})
-        self.context.announce = self._registrar.announce
-        await self._registrar.start()
-        self._replication.follow()
+        self.context.announce = self.registrar.announce
+        await self.registrar.start()
+        self.replication.follow()
         if not config.is_slave:
             self._start_delivery()
         self._tick()
@@ -311,8 +311,8 @@ class BrokerController:
             self.context.timers.stop()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
-        await self._registrar.stop(unregister=unregister)
-        await self._replication.stop()
+        await self.registrar.stop(unregister=unregister)
+        await self.replication.stop()
         self._pulls.resume(self.context.holds.take_all())
         self._pop_timers.stop()
         await self._server.close(DRAIN_MS)
@@ -393,7 +393,7 @@ class BrokerController:
             await self.context.topics.persist()
         except (StoreError, OSError):
             return
-        await self._registrar.announce(topics)
+        await self.registrar.announce(topics)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._loop is not None
@@ -424,7 +424,7 @@ class BrokerController:
 
     def _name_server_lost(self, connection: Connection) -> None:
         if self._started:
-            self._registrar.connection_lost()
+            self.registrar.connection_lost()
 
     # ---- timers
 
@@ -583,7 +583,7 @@ def _report_unknown_topics(context: BrokerContext) -> None:
         )
 
 
-def _with_vip(listen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+def with_vip_port(listen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     """Return each address and the VIP port two below it; port 0 (any free port) has none."""
     vip = [(host, port - VIP_PORT_DISTANCE) for host, port in listen if port > VIP_PORT_DISTANCE]
     return [*listen, *vip]

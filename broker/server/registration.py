@@ -129,7 +129,7 @@ class Registrar:
         if self.suspended:
             return []
         topics = list(self._context.topics.configs.values())
-        return await self._register(topics)
+        return await self.register_topics(topics)
 
     async def _announce_at(self, address: str, entry: Announcement) -> None:
         while entry.topics:
@@ -169,7 +169,11 @@ class Registrar:
             else:
                 pause_ms, retry_ms = period_ms, RETRY_MS[0]
 
-    async def _register(self, topics: list[TopicConfig]) -> list[str]:
+    async def register_topics(self, topics: list[TopicConfig]) -> list[str]:
+        """Register the broker with these topics at every name server.
+
+        Returns the addresses that answered.
+        """
         return await self._ask_everywhere(
             await self._registration(topics), self._context.config.register_broker_timeout_mills
         )

@@ -93,28 +93,28 @@ class EmbeddedBroker:
     def __init__(self, store_dir: str, properties: Mapping[str, str] | None = None) -> None:
         settings = embedded_settings(store_dir, properties)
         config = settings.broker
-        self._both = Standalone(
+        self.standalone = Standalone(
             settings, [(daemon.LOOPBACK, config.listen_port)], f"{daemon.LOOPBACK}:0"
         )
 
     @property
     def namesrv_address(self) -> str:
         """The name server's address."""
-        return self._both.namesrv_address
+        return self.standalone.namesrv_address
 
     @property
     def address(self) -> str:
         """The broker's address."""
-        return self._both.address
+        return self.standalone.address
 
     @property
     def controller(self) -> BrokerController:
         """The broker's controller."""
-        assert self._both.controller is not None, "not started"
-        return self._both.controller
+        assert self.standalone.controller is not None, "not started"
+        return self.standalone.controller
 
     async def __aenter__(self) -> Self:
-        await self._both.start()
+        await self.standalone.start()
         return self
 
     async def __aexit__(
@@ -123,7 +123,7 @@ class EmbeddedBroker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._both.close()
+        await self.standalone.close()
 
 
 class BlockingEmbeddedBroker:

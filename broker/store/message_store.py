@@ -347,11 +347,11 @@ class MessageStore:
             )
         if self.index is not None:
             self.index.on_no_space = self.faults.disk_full
-            self.index.on_new = self._try_write_manifest
+            self.index.on_new = self.try_write_manifest
         self.worker.start()
         self.flusher.start()
         assert self._lock is not None
-        self.monitor = DirectoryMonitor(self.disk, self._lock, self.log.files, self._directory_lost)
+        self.monitor = DirectoryMonitor(self.disk, self._lock, self.log.files, self.directory_lost)
         self.monitor.start()
         try:
             self.log.ready()
@@ -474,7 +474,7 @@ class MessageStore:
         """Reason why puts are refused, empty while they are accepted."""
         return self.flags.refusal or ""
 
-    def _directory_lost(self, reason: str) -> None:
+    def directory_lost(self, reason: str) -> None:
         """Stop writing and acknowledging; called in the monitor's thread."""
         self.flusher.fail(self.faults.directory_lost(reason))
 
@@ -538,7 +538,7 @@ class MessageStore:
             or queues != self._recorded_queues
         ):
             self._recorded_queues = queues
-            self._try_write_manifest()
+            self.try_write_manifest()
         if report.over_warning_level:
             reason = (
                 f"{self.config.commit_log_folder}: {report.disk_ratio} % of the disk used,"
@@ -554,7 +554,7 @@ class MessageStore:
         self.faults.report_recovered_space()
         return report
 
-    def _try_write_manifest(self) -> None:
+    def try_write_manifest(self) -> None:
         """Record the current files, so that the next start misses neither deleted nor new ones.
 
         After a failed write the next start may read the log unnecessarily, or fail to detect the

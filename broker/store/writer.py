@@ -72,7 +72,7 @@ class StoreWriter:
         self._scheduler = scheduler
         self._flags = flags
         self._faults = faults
-        self._multi_dispatch = config.enable_multi_dispatch
+        self.multi_dispatch = config.enable_multi_dispatch
         self.put_count = 0
         self.put_bytes = 0
         self.put_failed = 0
@@ -109,11 +109,11 @@ class StoreWriter:
         taken = 1
         drawn: Sequence[ConsumeQueue] = ()
         try:
-            if sys_flag & _SPECIAL or self._multi_dispatch:
+            if sys_flag & _SPECIAL or self.multi_dispatch:
                 illegal = self._illegal_special(inner)
                 if illegal:
                     return self._refuse(_ILLEGAL, illegal)
-                if self._multi_dispatch and self._too_many_lmqs(inner):
+                if self.multi_dispatch and self._too_many_lmqs(inner):
                     limit = self._config.max_lmq_consume_queue_num
                     return self._refuse(_LMQ_EXCEEDED, f"more than {limit} light message queues")
                 taken, drawn = self._special(inner, queue_offset)
@@ -191,7 +191,7 @@ class StoreWriter:
             return [self._append_failed(error)]
         scheduled = self._scheduler.pause()  # one dispatch and flush for all of them
         try:
-            if self._multi_dispatch or first.sys_flag & _SPECIAL:
+            if self.multi_dispatch or first.sys_flag & _SPECIAL:
                 return [self.put_message(inner) for inner in inners]
             return self._put_plain(inners, topic, queue)
         finally:
@@ -216,7 +216,7 @@ class StoreWriter:
 
         None with multi-dispatch, whose properties are completed when the record is appended.
         """
-        if self._multi_dispatch:
+        if self.multi_dispatch:
             return None
         return EncodedBatch(self._queues.topic(topic), queue_id)
 
@@ -315,7 +315,7 @@ class StoreWriter:
             return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED, (
                 f"properties of {len(inner.properties)} bytes, at most {PROPERTIES_MAX_SIZE}"
             )
-        if inner.sys_flag & _SPECIAL or self._multi_dispatch:
+        if inner.sys_flag & _SPECIAL or self.multi_dispatch:
             reason = self._illegal_special(inner)
             return (_ILLEGAL, reason) if reason else None
         return None
@@ -342,7 +342,7 @@ class StoreWriter:
             topic = self._queues.topics.get(inner.topic)
             if topic is None or not topic.batch:
                 return "inner batch, but no BatchCQ topic"
-        elif self._multi_dispatch and MULTI_DISPATCH in inner.properties:
+        elif self.multi_dispatch and MULTI_DISPATCH in inner.properties:
             return check_names(inner.topic, inner.properties)
         return ""
 
@@ -389,7 +389,7 @@ class StoreWriter:
             base = str(queue_offset).encode()
             inner.properties = set_property(inner.properties, b"INNER_BASE", base)
             return peek_inner_count(inner.properties) or 1, ()
-        if self._multi_dispatch and MULTI_DISPATCH in inner.properties:
+        if self.multi_dispatch and MULTI_DISPATCH in inner.properties:
             inner.properties, drawn = draw_offsets(self._queues, inner)
             return 1, drawn
         return 1, ()

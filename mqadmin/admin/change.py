@@ -34,6 +34,9 @@ def apply_plan(admin: Caller, plan: Plan, read: ReadStates) -> Outcome:
     }
     if not plan.empty:
         _refuse_moved(plan, read(plan), results)
+        if plan.strict and any(result.status in {"moved", "failed"} for result in results.values()):
+            for index, change in enumerate(plan.changes):
+                results.setdefault(index, _result(change, "skipped"))
         _send_steps(admin, plan, results)
         _read_back(plan, read(plan), results)
     return Outcome(
@@ -86,7 +89,8 @@ def _refuse_moved(
         elif not _agrees(now, change.before) and not _agrees(now, change.after):
             error = TargetError(
                 kind="moved",
-                message=f"{plan.subject} ({change.target}): changed since the plan was made",
+                message=f"{plan.subject_of(change)} ({change.target}): "
+                "changed since the plan was made",
                 hint="make the plan again and look at its before and after",
                 address=change.address,
                 target=change.target,
@@ -95,22 +99,26 @@ def _refuse_moved(
 
 
 def _send_steps(admin: Caller, plan: Plan, results: dict[int, ChangeResult]) -> None:
-    """Send the open changes; a step is skipped when a change of an earlier step failed or moved."""
+    """Send the open changes, step by step.
+
+    A change is skipped when a change of an earlier step of the same object failed or moved.
+    """
     for step in sorted({change.step for change in plan.changes}):
         indexes = [
             index
             for index, change in enumerate(plan.changes)
             if change.step == step and index not in results
         ]
-        broken = any(
-            results[index].status in {"failed", "moved"}
+        broken = {
+            plan.subject_of(change)
             for index, change in enumerate(plan.changes)
-            if change.step < step and index in results
-        )
-        if broken:
-            for index in indexes:
-                results[index] = _result(plan.changes[index], "skipped")
-            continue
+            if change.step < step
+            and index in results
+            and results[index].status in {"failed", "moved"}
+        }
+        for index in [one for one in indexes if plan.subject_of(plan.changes[one]) in broken]:
+            results[index] = _result(plan.changes[index], "skipped")
+            indexes.remove(index)
         requests = []
         for index in indexes:
             wanted = plan.changes[index].request
@@ -140,7 +148,7 @@ def _read_back(
             error = TargetError(
                 kind="differs",
                 message=(
-                    f"{plan.subject} ({change.target}): the target accepted the "
+                    f"{plan.subject_of(change)} ({change.target}): the target accepted the "
                     f"change, but {_difference(now, change.after)}"
                 ),
                 hint="an old broker may ignore fields it does not know",
@@ -177,7 +185,7 @@ def _result(
     error: TargetError | None = None,
 ) -> ChangeResult:
     return ChangeResult(
-        target=change.target,
+        target=f"{change.subject} {change.target}" if change.subject else change.target,
         address=change.address,
         action=change.action,
         status=status,

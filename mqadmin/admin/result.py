@@ -61,6 +61,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ``before`` and ``after`` are the relevant fields, with their wire names; None means that the
     object does not exist. ``step`` orders the plan: all changes of a step are sent together, the
     next step starts when they have responses. ``request`` None: the target needs no change.
+    ``subject`` is the object of this change in a plan of several objects, else "".
     """
 
     target: str
@@ -71,6 +72,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     step: int = 0
     note: str = ""
     request: Request | None = None
+    subject: str = ""
 
     @property
     def unchanged(self) -> bool:
@@ -83,6 +85,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     ``kind`` names the verb (``topic.create``), ``subject`` the object; ``errors`` are targets that
     could not be read and so are not part of the plan; ``warnings`` are sentences for users.
+    A ``strict`` plan is applied only if no target moved; else the other targets are changed.
     """
 
     kind: str
@@ -90,11 +93,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     changes: Sequence[Change] = ()
     errors: Sequence[TargetError] = ()
     warnings: Sequence[str] = ()
+    strict: bool = False
 
     @property
     def empty(self) -> bool:
         """True when no target needs a change."""
         return all(change.unchanged for change in self.changes)
+
+    def target_name(self, change: Change) -> str:
+        """Return the target of a change as shown: with its object if the plan has several."""
+        return f"{change.subject} {change.target}" if change.subject else change.target
+
+    def subject_of(self, change: Change) -> str:
+        """Return the object that a change is about."""
+        return change.subject or self.subject
 
 
 class ChangeResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

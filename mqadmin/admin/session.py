@@ -64,7 +64,7 @@ class AdminSession(Caller):
         if not namesrv:
             raise ClientError("no name server is named", "give one with --namesrv HOST:PORT")
         self.timeout_ms = timeout_ms
-        self._network = {
+        self.network = {
             "address_map": dict(address_map or {}),
             "signer": signer,
             "tls": tls,
@@ -75,7 +75,7 @@ class AdminSession(Caller):
         self._silent: dict[str, RemotingError] = {}
 
     def _connect(self, *, total_ms: int | None) -> Any:
-        return BlockingClient(timeout_ms=self.timeout_ms, total_ms=total_ms, **self._network)
+        return BlockingClient(timeout_ms=self.timeout_ms, total_ms=total_ms, **self.network)
 
     def without_deadline(self, call_ms: int | None = None) -> "AdminSession":
         """Return a second session to the same cluster, with a deadline per call instead of a total.
@@ -85,7 +85,7 @@ class AdminSession(Caller):
         """
         session = AdminSession.__new__(AdminSession)
         session.timeout_ms = min(self.timeout_ms, call_ms or self.timeout_ms)
-        session._network = self._network
+        session.network = self.network
         session._given_client = self._given_client
         session._silent = {}
         Caller.__init__(
@@ -100,9 +100,14 @@ class AdminSession(Caller):
             self.client.close()
             self.client = self._connect(total_ms=self.timeout_ms)
 
+    def forget(self) -> None:
+        """Query topology and routes again at the next use: for commands that run on."""
+        self.__dict__.pop("topology", None)
+        self.__dict__.pop("routes", None)
+
     # --- the deadline ---------------------------------------------------------------------
 
-    def _phase_ms(self) -> int | None:
+    def phase_ms(self) -> int | None:
         """Return the time limit of the next request or group of requests; None: no deadline.
 
         RequestTimeoutError when the deadline has passed: no peer failed in that case.
@@ -122,7 +127,7 @@ class AdminSession(Caller):
     ) -> RemotingCommand:
         if address in self._silent:
             raise self._silent[address]
-        phase_ms = self._phase_ms()
+        phase_ms = self.phase_ms()
         limits = [limit for limit in (timeout_ms, phase_ms) if limit is not None]
         try:
             return super()._ask(address, command, min(limits, default=None))
@@ -140,7 +145,7 @@ class AdminSession(Caller):
         if open_places:
             try:
                 found = self.client.call_all(
-                    [requests[place] for place in open_places], self._phase_ms()
+                    [requests[place] for place in open_places], self.phase_ms()
                 )
             except RequestTimeoutError as error:
                 found = [error] * len(open_places)

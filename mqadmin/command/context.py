@@ -28,6 +28,10 @@ NOUN = Noun(
     follow. Precedence: option, context named by --context, environment, current context, default;
     'context show --origin' prints which one won. Secrets are not kept: a context names the file
     that holds one.
+
+    A read-only context refuses changes of its cluster with status 6; in a protected one a change is
+    confirmed by typing the name of the context, or with --yes CONTEXT. Both also hold when the
+    name servers of the context are selected in another way, for example by NAMESRV_ADDR.
     """,
 )
 
@@ -120,6 +124,7 @@ def show(
     examples=[
         "mqadmin context set test --namesrv '10.0.0.1:9876;10.0.0.2:9876' --timeout 5s",
         "mqadmin context set test --unset timeout",
+        "mqadmin context set prod --namesrv 10.0.0.1:9876 --protected",
     ],
 )
 def set_context(
@@ -137,6 +142,13 @@ def set_context(
             help="Keep a setting, 'output=json' for one; may be repeated.",
             parse=pair,
         ),
+    ] = None,
+    read_only: Annotated[
+        bool | None, Option("--read-only/--no-read-only", help="Refuse changes of the cluster.")
+    ] = None,
+    protected: Annotated[
+        bool | None,
+        Option("--protected/--no-protected", help="Changes need the name of the context."),
     ] = None,
 ) -> None:
     """Create a context, or change some of its settings.
@@ -158,6 +170,9 @@ def set_context(
         if given not in (None, False) and word != "output":
             settings[word] = given
     settings.update(_put(word.split("=", 1)) for word in put or ())
+    for word, guard in (("read-only", read_only), ("protected", protected)):
+        if guard is not None:
+            settings[word] = guard
     if not settings and name not in contexts.named:
         raise UsageFault(
             "context set: no setting is given",
@@ -228,7 +243,7 @@ def use(
 )
 def delete(session: Session, name: Name) -> None:
     """Delete a context."""
-    session.require_consent()
+    session.require_consent(cluster=False)
     path = config_path(os.environ)
     contexts = load_contexts(path)
     if name not in contexts.named:

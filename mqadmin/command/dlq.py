@@ -8,7 +8,6 @@ from mqadmin.command.execution.found import DEFAULT_LIMIT, Limit, body_view, emi
 from mqadmin.command.execution.online import (
     body_form,
     dead_letters,
-    dead_letters_of,
     read_dead_letters,
 )
 from mqadmin.command.execution.session import Session
@@ -250,7 +249,7 @@ def _dead_letters(
             reason = f"only the first {len(found.items)} dead letters of the group"
             session.report(PARTLY, "truncated", reason, "raise --limit")
         session.report_targets(found.errors, some_worked=True)
-        return dead_letters_of(found.items)
+        return read_dead_letters(found.items)
     if source == "-":
         data = read_input()
     else:

@@ -100,6 +100,7 @@ NotifyChanges = Annotated[
     "create",
     view=change_view("group.create"),
     changes=True,
+    plans=True,
     examples=[
         "mqadmin group create billing --retry-max 5",
         "mqadmin group create audit --broadcast --broker broker-a --yes",
@@ -149,6 +150,7 @@ def create(
     "update",
     view=change_view("group.update"),
     changes=True,
+    plans=True,
     examples=[
         "mqadmin group update billing --retry-max 3",
         "mqadmin group update billing --no-consume --dry-run",
@@ -214,6 +216,7 @@ def show(session: Session, group: Group) -> None:
     "delete",
     view=change_view("group.delete"),
     changes=True,
+    plans=True,
     examples=["mqadmin group delete billing --dry-run", "mqadmin group delete billing --yes"],
 )
 def delete(

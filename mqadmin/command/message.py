@@ -337,6 +337,7 @@ def send(
         "delay_level": delay_level,
         "create": create,
     }
+    session.guard_sending()
     if session.dry_run:
         plan = messages(session.admin).plan_send(topic, data, **message)
         session.announce(plan.addresses)

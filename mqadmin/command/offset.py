@@ -1,20 +1,17 @@
 """``mqadmin offset``: show, reset."""
 
-from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated
 
-from mqadmin.command.execution.failure import target_report, target_status
 from mqadmin.command.execution.online import offsets
 from mqadmin.command.execution.session import Session
-from mqadmin.command.execution.status import MOVED, PARTLY
-from mqadmin.command.execution.window import local_time
 from mqadmin.command.framework.common_options import Group, OnlyQueue, OnlyTopic
 from mqadmin.command.framework.declare import Noun, Option
-from mqadmin.output.view import Outcome, View
+from mqadmin.command.saved_offsets.run import UndoFile, offset_change_view, run_offset_change
+from mqadmin.output.view import View
 
 NOUN = Noun(
     "offset",
-    """Show and reset consumer offsets.
+    """Show, reset, export, import and clone consumer offsets.
 
     For each message queue a group commits a consumer offset, the queue offset of the next message
     to consume. Moving it forward skips messages, moving it back delivers them again. The valid
@@ -38,38 +35,7 @@ OFFSET_SHOW = View(
     ),
     keep=("consumerOffset",),
 )
-OFFSET_RESET = View(
-    "offset.reset",
-    (
-        "topic",
-        "brokerName",
-        "queueId",
-        "currentOffset",
-        "newOffset",
-        "skipped",
-        "repeated",
-        "clamped",
-        "readBack",
-        "status",
-    ),
-    wide=(
-        "group",
-        "topic",
-        "brokerName",
-        "address",
-        "queueId",
-        "minOffset",
-        "maxOffset",
-        "currentOffset",
-        "newOffset",
-        "skipped",
-        "repeated",
-        "clamped",
-        "readBack",
-        "status",
-    ),
-    keep=("currentOffset", "newOffset"),
-)
+OFFSET_RESET = offset_change_view("offset.reset")
 
 
 @NOUN.verb(
@@ -96,6 +62,7 @@ def show(
     "reset",
     view=OFFSET_RESET,
     changes=True,
+    plans=True,
     examples=[
         "mqadmin offset reset billing --topic orders --to earliest --dry-run",
         "mqadmin offset reset billing --topic orders --to '2026-01-02 03:04' --yes",
@@ -122,87 +89,18 @@ def reset(
     broker: Annotated[
         str | None, Option("--broker", "-b", metavar="NAME", help="Only this broker.")
     ] = None,
-    undo_file: Annotated[
-        str | None,
-        Option(
-            "--undo-file",
-            metavar="FILE",
-            help="File for the old offsets; default: a new file in this directory.",
-            complete="file",
-        ),
-    ] = None,
+    undo_file: UndoFile = None,
 ) -> None:
     """Move the consumer offsets of a group on one topic.
 
     Prints the resolved time, and for each queue the current and the new offset and the number of
     messages skipped or repeated; writes the old offsets, including absent ones, to an undo file
-    before any change (restore them with --to file:F); applies the reset and reads it back. If
-    clients of the group are connected, they are notified.
+    before any change (mqadmin offset undo FILE restores them); applies the reset and reads it
+    back. If clients of the group are connected, they are notified.
     """
-    session.require_consent()
-    plan = offsets(session.admin).plan_reset(group, topic, to, queue_id=queue, broker=broker)
-    session.announce(item.address for item in plan.items)
-    if plan.to_timestamp is not None:
-        session.note(f"to the first message stored at {local_time(plan.to_timestamp)} or later")
-    for warning in plan.warnings:
-        session.note(f"warning: {warning}")
-    if session.dry_run:
-        _show(session, plan)
-        session.end_dry_run()
-        return
-    if plan.empty:
-        _show(session, plan)
-        if not plan.errors:
-            session.note("nothing to do: every queue has that offset")
-        return
-    if not session.yes:
-        _note_items(session, plan)
-        if not session.consent(f"reset {len(plan.items)} queues of {topic} for group {group}?"):
-            return
-    done = offsets(session.admin).apply_reset(plan, undo_path=undo_file)
-    _show(session, done)
-    for warning in done.warnings[len(plan.warnings) :]:
-        session.note(f"warning: {warning}")
-    if done.undo_path and any(item.status in UNDONE_BY_FILE for item in done.items):
-        place = quote(f"file:{done.undo_path}")
-        session.note(
-            f"undo: mqadmin offset reset {quote(group)} --topic {quote(topic)} --to {place}"
-        )
-    session.status = _status(done)
-
-
-# Items that an undo file can restore; "pending" is a reset that the clients still have to apply.
-UNDONE_BY_FILE = frozenset({"done", "differs", "pending"})
-
-
-def _show(session: Session, plan: Any) -> None:
-    outcome = Outcome(errors=[target_report(error).fields() for error in plan.errors])
-    session.emit(OFFSET_RESET, plan.items, outcome)
-    session.report_targets(plan.errors, some_worked=bool(plan.items))
-
-
-def _note_items(session: Session, plan: Any) -> None:
-    for item in plan.items:
-        session.note(
-            f"{item.broker_name} queue {item.queue_id}: {_shown(item.current_offset)} -> "
-            f"{_shown(item.new_offset)}, {item.skipped} skipped, {item.repeated} repeated"
-            + (", clamped" if item.clamped else "")
-        )
-
-
-def _shown(offset: int | None) -> str:
-    return "-" if offset is None else str(offset)
-
-
-def _status(done: Any) -> int:
-    if done.ok:
-        return 0
-    statuses = {item.status for item in done.items}
-    if statuses & {"differs", "moved"}:
-        return MOVED
-    if statuses & {"done", "pending"}:
-        return PARTLY
-    errors = [item.error for item in done.items if item.error is not None] + list(done.errors)
-    if not errors:
-        return PARTLY
-    return target_status(errors[0].kind, errors[0].response_code)
+    run_offset_change(
+        session,
+        lambda: offsets(session.admin).plan_reset(group, topic, to, queue_id=queue, broker=broker),
+        "reset",
+        undo_file,
+    )

@@ -63,6 +63,7 @@ ATTRIBUTE_HELP = "Set (+name=value) or remove (-name) an attribute; may be repea
     "create",
     view=change_view("topic.create"),
     changes=True,
+    plans=True,
     examples=[
         "mqadmin topic create orders --queues 8 --cluster DefaultCluster",
         "mqadmin topic create steps --broker broker-a --attribute +message.type=FIFO --yes",
@@ -119,6 +120,7 @@ def create(
     "update",
     view=change_view("topic.update"),
     changes=True,
+    plans=True,
     examples=[
         "mqadmin topic update orders --queues 16",
         "mqadmin topic update orders --write-queues 4 --broker broker-a --dry-run",
@@ -228,6 +230,7 @@ def status(
     "perm",
     view=change_view("topic.perm"),
     changes=True,
+    plans=True,
     examples=["mqadmin topic perm orders r --broker broker-a", "mqadmin topic perm orders rw -y"],
 )
 def set_perm(
@@ -253,6 +256,7 @@ def set_perm(
     "delete",
     view=change_view("topic.delete"),
     changes=True,
+    plans=True,
     examples=["mqadmin topic delete orders --dry-run", "mqadmin topic delete orders --yes"],
 )
 def delete(

@@ -125,12 +125,12 @@ class LogWalk:
                     yield LogItem(FileBytes(file.path, b"", 0), damage=_unreadable(file, error))
                     continues = True
                 # A broker may have filled this file and created the next one during the scan.
-                scanning = not continues and self._is_followed(number) and self._is_moving(file)
+                scanning = not continues and self.is_followed(number) and self.is_moving(file)
             if self._is_stopped(self.reached):
                 return
             if continues:
                 continue
-            if not self._is_followed(number):
+            if not self.is_followed(number):
                 yield from self._behind(number)
                 return
             end = max(self.end, file.start)
@@ -174,7 +174,7 @@ class LogWalk:
             )
             yield LogItem(FileBytes(file.path, b"", 0), damage=row)
 
-    def _is_followed(self, number: int) -> bool:
+    def is_followed(self, number: int) -> bool:
         """Whether a later file starts with a record."""
         return any(map(_has_record, self._files[number + 1 :]))
 
@@ -226,10 +226,10 @@ class LogWalk:
                 if isinstance(item, Damage) and item.at_end:
                     if self._is_rest(opened, item.physical_offset - file.start):
                         return False
-                    if item.kind != "blank" and self._is_moving(file):
+                    if item.kind != "blank" and self.is_moving(file):
                         return False
                     self._torn_end = _end_of(item)
-                    if self._is_followed(number):
+                    if self.is_followed(number):
                         item = structs.replace(item, at_end=False)
                 yield from self._found(opened, item)
                 self.reached = _end_of(item)
@@ -292,7 +292,7 @@ class LogWalk:
             self.first_timestamp = timestamp
         self.last_timestamp = timestamp
 
-    def _is_moving(self, file: LogFile) -> bool:
+    def is_moving(self, file: LogFile) -> bool:
         """Whether a broker has written a record where the scan ended."""
         position = max(self.reached, file.start) - file.start
         if self._is_stopped(file.start + position):

@@ -4,7 +4,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from mqadmin.output.stdio import stderr_is_terminal, write_err
+from mqadmin.output.stdio import erase_status, stderr_is_terminal, write_status
 
 WIDTH = 24  # cells of the bar
 PAUSE_S = 0.2  # minimum time between two updates
@@ -14,13 +14,12 @@ PATIENCE_S = 1.0  # shorter runs show no bar
 class Progress:
     """Draws :meth:`show` as a bar with the time left; cleared on exit.
 
-    Without a terminal nothing is shown.
+    Without a terminal, or without ``enabled``, nothing is shown.
     """
 
-    def __init__(self) -> None:
-        self._on = stderr_is_terminal()
+    def __init__(self, *, enabled: bool = True) -> None:
+        self._on = enabled and stderr_is_terminal()
         self._began = self._last = time.monotonic()
-        self._drawn = False
 
     def __enter__(self) -> "Progress":
         return self
@@ -31,8 +30,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> Any:
-        if self._drawn:
-            write_err("\r\x1b[K")
+        erase_status()
 
     @property
     def seconds(self) -> float:
@@ -42,19 +40,18 @@ class Progress:
     def show(self, subject: str, done: int, total: int) -> None:
         """Draw the progress in bytes; ``total`` 0 means that the total is unknown."""
         if self._due():
-            write_err("\r\x1b[K" + progress_line(subject, done, total, self.seconds))
+            write_status(progress_line(subject, done, total, self.seconds))
 
     def show_part(self, subject: str, done: float, total: float) -> None:
         """Draw the progress in any unit; ``total`` 0 means that the total is unknown."""
         if self._due():
-            write_err("\r\x1b[K" + part_line(subject, done, total, self.seconds))
+            write_status(part_line(subject, done, total, self.seconds))
 
     def _due(self) -> bool:
         now = time.monotonic()
         if not self._on or now - self._last < PAUSE_S or now - self._began < PATIENCE_S:
             return False
         self._last = now
-        self._drawn = True
         return True
 
 

@@ -16,6 +16,16 @@ class OutputError(OSError):
     """The output cannot be written (for example a full disk) and is incomplete."""
 
 
+class _StatusLine:
+    """The line on stderr that shows progress; any other output erases it first."""
+
+    shown = False
+
+
+_STATUS = _StatusLine()
+_ERASE = "\r\x1b[K"
+
+
 def stdout_is_terminal() -> bool:
     """Return whether stdout is a terminal."""
     return _is_terminal(sys.stdout)
@@ -36,8 +46,12 @@ def terminal_columns() -> int:
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns) > 0:
         return int(columns)
+    return _columns(sys.stdout)
+
+
+def _columns(stream: "TextIO | None") -> int:
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+        return os.get_terminal_size(stream.fileno()).columns or 80 if stream is not None else 80
     except (OSError, ValueError, AttributeError):
         return 80
 
@@ -51,13 +65,30 @@ def _is_terminal(stream: "TextIO | None") -> bool:
 
 def write_out(text: str, *, flush: bool = False) -> None:
     """Write ``text`` to stdout as UTF-8 in every locale: data must not depend on it."""
+    if _STATUS.shown and stdout_is_terminal():
+        erase_status()
     _write(sys.stdout, text, flush=flush)
 
 
 def write_err(text: str) -> None:
     """Write ``text`` to stderr and flush it."""
     flush_out()  # keep the order of the lines when both streams go to one terminal
+    if _STATUS.shown:
+        text = _ERASE + text
+        _STATUS.shown = False
     _write(sys.stderr, text, flush=True)
+
+
+def write_status(text: str) -> None:
+    """Replace the status line of the terminal on stderr; a longer text is cut to one row."""
+    write_err(_ERASE + text[: _columns(sys.stderr) - 1])
+    _STATUS.shown = True
+
+
+def erase_status() -> None:
+    """Erase the status line, if one is shown."""
+    if _STATUS.shown:
+        write_err("")
 
 
 def end_interrupted_line() -> None:

@@ -89,9 +89,20 @@ def export(
     """
     if form not in FORMATS:
         raise ConfigError(f"no format {form!r}", f"one of {', '.join(FORMATS)}")
-    run = _Parquet if form == PARQUET else _Lines
-    made = run(store, query, output, form, [] if damaged_regions is None else damaged_regions)
+    made = make_export(store, query, output, form, damaged_regions)
     return made.count() if dry_run else made.run()
+
+
+def make_export(
+    store: StoreDirectory,
+    query: Query,
+    output: Path,
+    form: str,
+    damaged_regions: list[DamageRow] | None = None,
+) -> "_Export":
+    """Return the export of a format; nothing is read or written before ``run`` or ``count``."""
+    run = _Parquet if form == PARQUET else _Lines
+    return run(store, query, output, form, [] if damaged_regions is None else damaged_regions)
 
 
 def _question(query: Query) -> dict[str, Any]:

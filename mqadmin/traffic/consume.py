@@ -1,13 +1,13 @@
 """Consuming to an output: exactly the messages that were passed on are committed.
 
-:class:`GroupConsumer` is a member of a group. :class:`TopicConsumer` reads without a group, or at
-the positions of a group that it does not join. Both yield one message at a time; asking for the
-next one means that the previous one was written and flushed.
+:class:`GroupConsumer` is a member of a group. :class:`TopicConsumer` reads without a group. Both
+yield one message at a time; asking for the next one means that the previous one was written and
+flushed.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from time import sleep
-from typing import Final
+from typing import Final, Literal
 
 from broker.client import (
     ClientConfig,
@@ -34,8 +34,13 @@ CACHE_BYTES: Final = 64 * 1024 * 1024
 
 PAUSE_S: Final = 0.1
 
+CommitRule = Literal["as printed", "at end", "never"]
 
 Messages = Generator[tuple[str | None, MessageExt], None, None]
+
+
+def _ignore() -> None:
+    pass
 
 
 class _End:
@@ -77,8 +82,9 @@ class _End:
 class GroupConsumer:
     """A member of a group; :meth:`messages` commits the messages taken from it.
 
-    ``broker_of`` maps the storeHost of messages to broker names. ``commit_at_end`` commits nothing
-    before :meth:`commit`, for an output that is complete only at its end.
+    ``broker_of`` maps the storeHost of messages to broker names. ``commit`` decides when: ``never``
+    leaves the group's offsets as they are, so that its next member gets the messages again;
+    ``at end`` commits with :meth:`commit` only, for an output that is complete only at its end.
     """
 
     def __init__(
@@ -91,14 +97,18 @@ class GroupConsumer:
         tags: str = "*",
         sql: str | None = None,
         broker_of: Mapping[str, str],
-        commit_at_end: bool = False,
+        commit: CommitRule = "as printed",
         clock: Clock | None = None,
     ) -> None:
         self._group = group
         self._clock = clock or SystemClock()
         self._broker_of = broker_of
-        self._commit_at_end = commit_at_end
-        self._consumer = LitePullConsumer(group, client, _config(start), auto_commit=False)
+        self._rule = commit
+        self._consumer = LitePullConsumer(
+            *(group, client, _config(start)),
+            auto_commit=commit == "never",  # frees the cache with the next poll
+            read_only=commit == "never",
+        )
         self._consumer.subscribe(topic, tags, sql=sql)
         # the other members allocate retry queues to this one, too: it must read them
         self._consumer.subscribe(retry_topic(group))
@@ -114,13 +124,16 @@ class GroupConsumer:
     def __exit__(self, *_: object) -> None:
         self._consumer.shutdown()
 
-    def messages(self, limits: Limits, stop: StopSignal) -> Messages:
-        """Yield (broker name, message) until a limit or a signal.
+    def messages(
+        self, limits: Limits, stop: StopSignal, on_round: Callable[[], None] = _ignore
+    ) -> Messages:
+        """Yield (broker name, message) until a limit or a signal; call ``on_round`` meanwhile.
 
         A generator that is closed at a message has not printed it.
         """
         end = _End(limits, stop, self._clock)
         while poll_ms := end.poll_ms():
+            on_round()
             batch = self._consumer.poll(poll_ms)
             printed = 0
             try:
@@ -140,7 +153,7 @@ class GroupConsumer:
     def _commit_if_due(self, *, idle: bool) -> None:
         now_ms = self._clock.monotonic_ms()
         due = idle or now_ms - self._committed_ms >= COMMIT_INTERVAL_MS
-        if self._uncommitted and due and not self._commit_at_end:
+        if self._uncommitted and due and self._rule == "as printed":
             self._commit_whole()
 
     def _commit_whole(self) -> None:
@@ -150,7 +163,10 @@ class GroupConsumer:
         self._uncommitted = 0
 
     def commit(self) -> None:
-        """Commit the printed messages, at the end."""
+        """Commit the printed messages, at the end; does nothing with the rule ``never``."""
+        if self._rule == "never":
+            self.abandon()
+            return
         rest, self._partial = self._partial, []
         if rest:
             # positions the queue at the first message that was not printed, and stores that
@@ -224,10 +240,13 @@ class TopicConsumer:
     def __exit__(self, *_: object) -> None:
         self._admin.close()
 
-    def messages(self, limits: Limits, stop: StopSignal) -> Messages:
-        """Yield (broker name, message) until a limit or a signal."""
+    def messages(
+        self, limits: Limits, stop: StopSignal, on_round: Callable[[], None] = _ignore
+    ) -> Messages:
+        """Yield (broker name, message) until a limit or a signal; call ``on_round`` meanwhile."""
         end = _End(limits, stop, self._clock)
         for arrived in self._arrivals():
+            on_round()
             for pair in arrived:
                 if end.reached:
                     return

@@ -7,16 +7,19 @@ skipped and reported, so memory stays bounded for any input.
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from broker.common.sysflag import COMPRESSED
 from broker.errors import ConfigError, RemoteProtocolError
 from broker.message.compression import decompress
 from mqadmin.message_row import body_bytes
+from mqadmin.traffic.invalid_line import explain, refuse_field
 from mqadmin.traffic.outgoing import BadInput, InputMessage
 
 LINE_LIMIT_BYTES: Final = 32 * 1024 * 1024
@@ -33,6 +36,8 @@ class Pause(Enum):
 
 
 PAUSE: Final = Pause.PAUSE
+
+Value = TypeVar("Value")
 
 Found = InputMessage | BadInput | Pause
 
@@ -109,8 +114,15 @@ def read_bodies(lines: Iterator[Line], from_line: int) -> Iterator[Found]:
             yield PAUSE
 
 
+Int = Annotated[int, Meta(ge=-(1 << 31), lt=1 << 31)]
+Positive = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+
 class Row(msgspec.Struct, rename="camel"):
-    """The fields of an NDJSON line that are used; the output of msg query has more."""
+    """The fields of an NDJSON line that are used; the output of msg query has more.
+
+    ``invalid_line`` has the same rules in words.
+    """
 
     body: str | None = None
     body_encoding: str | None = None
@@ -118,14 +130,14 @@ class Row(msgspec.Struct, rename="camel"):
     tags: str | None = None
     keys: list[str] | str | None = None
     properties: dict[str, str] | None = None
-    flag: int = 0
-    sys_flag: int = 0
-    body_size: int = -1
+    flag: Int = 0
+    sys_flag: Int = 0
+    body_size: Int = -1
     broker_name: str | None = None
-    queue_id: int | None = None
-    delay_level: int | None = None
-    delay_ms: int | None = None
-    deliver_timestamp: int | None = None
+    queue_id: Annotated[int, Meta(ge=0, lt=1 << 31)] | None = None
+    delay_level: Positive | None = None
+    delay_ms: Positive | None = None
+    deliver_timestamp: Positive | None = None
 
 
 _ROW: Final = msgspec.json.Decoder(Row)
@@ -153,20 +165,29 @@ def read_ndjson(lines: Iterator[Line], from_line: int) -> Iterator[Found]:
 
 def _ndjson_message(number: int, raw: bytes) -> InputMessage | BadInput:
     try:
-        return input_message(_ROW.decode(raw), number, raw)
-    except (msgspec.MsgspecError, ValueError, RemoteProtocolError) as error:
-        return BadInput(line=number, raw=raw, reason=f"not a message: {error}")
+        return input_message(_decoded(raw), number, raw)
     except ConfigError as error:
         return BadInput(line=number, raw=raw, reason=error.message, hint=error.hint)
 
 
+def _decoded(raw: bytes) -> Row:
+    try:
+        return _ROW.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise explain(raw) from error
+
+
 def input_message(row: Row, line: int, raw: bytes) -> InputMessage:
-    """Convert the fields of a line; ConfigError without a body, ValueError for an invalid one."""
+    """Convert the fields of a line; ConfigError without a body, or for an invalid one."""
     if row.body is None:
         raise ConfigError(
             "the line has no body", "print messages with --body text or --body base64"
         )
-    body = body_bytes(row.body, row.body_encoding)
+    refuse_field("bodyEncoding", row.body_encoding)
+    try:
+        body = body_bytes(row.body, row.body_encoding)
+    except ValueError as error:
+        raise ConfigError(f"field body: it is not valid {row.body_encoding}") from error
     if row.sys_flag & COMPRESSED and len(body) == row.body_size:
         body = _decompressed(body, row.sys_flag)
     properties = row.properties or {}
@@ -315,8 +336,8 @@ def _csv_message(
         return input_message(_csv_row(dict(zip(columns, cells, strict=True))), line, raw)
     except UnicodeEncodeError:
         return BadInput(line=line, raw=raw, reason="the row is not valid UTF-8")
-    except (msgspec.MsgspecError, ValueError, RemoteProtocolError) as error:
-        return BadInput(line=line, raw=raw, reason=f"not a message: {error}")
+    except ConfigError as error:
+        return BadInput(line=line, raw=raw, reason=error.message, hint=error.hint)
 
 
 def _csv_row(cells: Mapping[str, str]) -> Row:
@@ -329,7 +350,7 @@ def _csv_row(cells: Mapping[str, str]) -> Row:
         )
     properties: dict[str, str] = {}
     if cells.get("properties"):
-        properties = msgspec.json.decode(cells["properties"], type=dict[str, str])
+        properties = _csv_json("properties", cells["properties"], dict[str, str])
     for name, value in cells.items():
         if name not in _FIELDS and name not in _DROPPED and value:
             properties[name] = value
@@ -352,15 +373,26 @@ def _csv_row(cells: Mapping[str, str]) -> Row:
 
 def _csv_keys(text: str) -> list[str]:
     if text.startswith("["):
-        return msgspec.json.decode(text, type=list[str])
+        return _csv_json("keys", text, list[str])
     return text.split()
 
 
-def _number(name: str, text: str) -> int:
+def _csv_json(name: str, text: str, kind: type[Value]) -> Value:
+    """Decode a cell that contains JSON."""
     try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{name} {text!r:.40} is not an integer") from None
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.ValidationError:
+        refuse_field(name, msgspec.json.decode(text))
+        raise AssertionError("the rules of the field are those of its type") from None
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"field {name}: {text:.40} is not JSON") from error
+
+
+def _number(name: str, text: str) -> int:
+    value: int | str = int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text.strip()) else text
+    refuse_field(name, value)
+    assert isinstance(value, int), "a text was refused"
+    return value
 
 
 FORMATS: Final[dict[str, Callable[[Iterator[Line], int], Iterator[Found]]]] = {

@@ -16,8 +16,9 @@ from mqadmin.admin.topic import TopicAdmin
 from mqadmin.message_row import MessageRow
 from mqadmin.traffic.bench.result import Meter
 from mqadmin.traffic.bench.runs import Bench
-from mqadmin.traffic.consume import GroupConsumer, TopicConsumer
+from mqadmin.traffic.consume import CommitRule, GroupConsumer, TopicConsumer
 from mqadmin.traffic.input import Stream
+from mqadmin.traffic.membership import filter_to_join
 from mqadmin.traffic.options import BenchOptions, ProduceOptions, Start
 from mqadmin.traffic.produce import LineFailure, ProduceRun, Source
 from mqadmin.traffic.stop import StopSignal
@@ -91,22 +92,27 @@ class TrafficLibrary:
         topic: str,
         *,
         start: Start,
-        tags: str,
+        tags: str | None,
         sql: str | None,
-        commit_at_end: bool,
+        commit: CommitRule,
     ) -> GroupConsumer:
-        """Return a member of a group; ClientError for an unknown topic."""
+        """Return a member of a group; ClientError for an unknown topic.
+
+        Without ``tags`` and ``sql`` it has the filter of the connected members; ClientError if it
+        cannot have the same subscription as they have.
+        """
         admin.routes.get(topic)
+        wanted = filter_to_join(admin, group, topic, tags=tags, sql=sql)
         names = {target.address: target.label for target in admin.topology.targets}
         return GroupConsumer(
             self.client,
             group,
             topic,
             start=start,
-            tags=tags,
-            sql=sql,
+            tags=wanted.tags,
+            sql=wanted.sql,
             broker_of=names,
-            commit_at_end=commit_at_end,
+            commit=commit,
         )
 
     def topic_consumer(
@@ -118,10 +124,9 @@ class TrafficLibrary:
         start: Start,
         tags: str,
         sql: str | None,
-        group: str | None,
     ) -> TopicConsumer:
-        """Return a reader without a group; ``group``: one whose offsets it starts at."""
-        question = ReadFrom(topic=topic, start=start, tags=tags, sql=sql, group=group)
+        """Return a reader without a group."""
+        question = ReadFrom(topic=topic, start=start, tags=tags, sql=sql)
         return TopicConsumer(admin.without_deadline(ROUND_MS), question, report)
 
     def bench(
@@ -146,7 +151,7 @@ class TrafficLibrary:
         groups, topics = GroupAdmin(admin), TopicAdmin(admin)
         if admin.routes.find(retry_topic(group)) is not None:
             topics.apply(topics.plan_delete(retry_topic(group)))
-        # last: a Java broker creates a group again when a request names it, also a suspended pull
+        # last: a Java broker creates a group again when a request names it
         groups.apply(groups.plan_delete(group, remove_offset=True))
 
     def row(self, name: str | None, message: MessageExt, body: BodyView) -> MessageRow:

@@ -87,7 +87,8 @@ def _ignore(_: object) -> None:
 class ProduceRun:
     """Sends the messages of sources; ``report`` is complete at any moment.
 
-    ``on_failure`` gets each failed line, ``on_progress`` the bytes read so far.
+    ``on_failure`` gets each failed line, ``on_progress`` the input bytes that need no more work:
+    lines that were sent, failed or skipped.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class ProduceRun:
             self._group_limit = max(1, min(self._group_limit, int(options.rate / 20)))
         self._group: list[Outgoing] = []
         self._group_bytes = 0
-        self._read_bytes = 0
+        self._done_bytes = 0
         self._source = ""
         self._place = _Place(options.from_line)
         self._complete = False
@@ -221,11 +222,18 @@ class ProduceRun:
         def read() -> bytes:
             with self._stop.interruptible():
                 block = stream.read1(64 * 1024)
-            self._read_bytes += len(block)
-            self._on_progress(self._read_bytes)
+            self._on_progress(self._done_bytes)
             return block
 
-        return read_lines(stream, read=read)
+        return self._counted(read_lines(stream, read=read))
+
+    def _counted(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """Count the lines before the first one of the run as done."""
+        first_line = self._place.next_line
+        for line in lines:
+            if line.number < first_line and line.raw is not None:
+                self._done_bytes += len(line.raw) + 1
+            yield line
 
     def _limit_reached(self) -> bool:
         limit = self._options.max_errors
@@ -233,14 +241,14 @@ class ProduceRun:
 
     def _take(self, found: Found) -> None:
         if isinstance(found, BadInput):
-            self._bad(found.line, found.reason, found.hint)
+            self._bad(found, found.reason, found.hint)
             return
         assert isinstance(found, InputMessage), "neither a pause nor a bad line"
         try:
             one = outgoing(found, self._options.defaults)
             self._check_body(one)
         except ConfigError as error:
-            self._bad(found.line, error.message, error.hint)
+            self._bad(found, error.message, error.hint)
             return
         topic = one.message.topic
         if topic not in self.report.topics:
@@ -291,7 +299,9 @@ class ProduceRun:
     def _collect(self) -> None:
         for outcome in self._sender.outcomes():
             self._place.closed(outcome)
+            self._done_bytes += len(outcome.sent.raw) + 1
             self._record(outcome)
+        self._on_progress(self._done_bytes)
 
     def _record(self, outcome: Outcome) -> None:
         report, one, result = self.report, outcome.sent, outcome.result
@@ -317,10 +327,13 @@ class ProduceRun:
         else:
             report.not_tried += 1
 
-    def _bad(self, line: int, reason: str, hint: str) -> None:
-        self._place.passed(line)
+    def _bad(self, found: InputMessage | BadInput, reason: str, hint: str) -> None:
+        self._place.passed(found.line)
+        self._done_bytes += len(found.raw) + 1
         self._failed(
-            LineFailure(source=self._source, line=line, kind="input", message=reason, hint=hint)
+            LineFailure(
+                source=self._source, line=found.line, kind="input", message=reason, hint=hint
+            )
         )
 
     def _fail(self, line: int, error: RocketMQError) -> None:

@@ -142,11 +142,15 @@ class Sender:
 
     def submit(self, group: Sequence[Outgoing]) -> None:
         """Start sending a group that :meth:`wait_capacity` has admitted."""
+        assert self._loop is not None, "not started"
+        self.admit(group)
+        self._loop.call_soon_threadsafe(self._accept, list(group))
+
+    def admit(self, group: Sequence[Outgoing]) -> None:
+        """Count the messages and bytes of a group until :meth:`finish` gets their outcomes."""
         with self._changed:
             self._open_count += len(group)
             self._open_bytes += sum(one.size for one in group)
-        assert self._loop is not None, "not started"
-        self._loop.call_soon_threadsafe(self._accept, list(group))
 
     def _fits(self, size: int) -> bool:
         if not self._open_count:
@@ -195,15 +199,15 @@ class Sender:
         try:
             result = await self._producer.send(one.message)
         except RocketMQError as error:
-            self._finish([Outcome(one, error=error)])
+            self.finish([Outcome(one, error=error)])
         else:
-            self._finish([Outcome(one, result=result)])
+            self.finish([Outcome(one, result=result)])
 
     async def _send_batch(self, batch: Sequence[Outgoing]) -> None:
         if len(batch) == 1:
             await self._send_one(batch[0])
             return
-        self._finish(await self._batch_outcomes(batch, None))
+        self.finish(await self._batch_outcomes(batch, None))
 
     async def _batch_outcomes(
         self, batch: Sequence[Outgoing], queue: MessageQueue | None
@@ -238,12 +242,12 @@ class Sender:
         while True:
             batch = await lane.take(self.config.batch)
             if self._stopped:
-                self._finish([Outcome(one) for one in batch])
+                self.finish([Outcome(one) for one in batch])
                 continue
             found = await self._in_order(batch, queue)
             if any(outcome.error is not None for outcome in found):
                 self._stopped = True
-            self._finish(found)
+            self.finish(found)
 
     async def _in_order(self, batch: Sequence[Outgoing], queue: MessageQueue) -> list[Outcome]:
         for attempt in range(1, LANE_ATTEMPTS + 1):
@@ -266,7 +270,8 @@ class Sender:
             await asyncio.sleep(LANE_PAUSE_S)
         raise AssertionError("the last attempt returns")
 
-    def _finish(self, found: Sequence[Outcome]) -> None:
+    def finish(self, found: Sequence[Outcome]) -> None:
+        """Keep outcomes for :meth:`outcomes` and free the capacity of their messages."""
         with self._changed:
             self._outcomes.extend(found)
             self._open_count -= len(found)

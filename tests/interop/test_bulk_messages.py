@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.conftest import OurServers, close_all
+from tests.interop.conftest import OurServers, Peer, close_all
 
 MQADMIN = Path(sys.executable).parent / "mqadmin"
 COUNT = 300
@@ -106,6 +106,54 @@ def test_measurements_count_every_message(
     trip = mqadmin(namesrv, "bench", "roundtrip", "BulkBench", *words)
     result = json.loads(trip.stdout)
     assert (trip.returncode, result["lost"], result["failed"]) == (0, 0, 0), trip.stderr
+    # a pull left at a Java broker would have created the group of `bench consume` again by now
+    groups = json.loads(mqadmin(namesrv, "group", "list", "-o", "json").stdout)["items"]
+    assert not [one["group"] for one in groups if one["group"].startswith("mqadmin_bench_")]
+
+
+def test_a_member_that_does_not_commit_takes_no_message_from_a_java_member(
+    cluster: tuple[str, str],
+    peer_533: Peer,
+    make_topic: Callable[..., None],
+    until: Callable[..., Any],
+) -> None:
+    namesrv, broker = cluster
+    topic = f"Shared{broker.rpartition(':')[2]}"
+    make_topic(broker, topic)
+    words = {"namesrv": namesrv, "topic": topic, "group": f"g-{topic}", "consumer": topic}
+    peer_533.ask("consume", **words)
+    try:
+        reading = subprocess.Popen(
+            [
+                *(str(MQADMIN), "msg", "consume", topic, "-g", f"g-{topic}", "--no-commit"),
+                *("-n", namesrv, "--start", "earliest", "--idle", "6s", "-o", "ndjson"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        until(
+            lambda: len(peer_533.ask("assigned", consumer=topic, topic=topic)[:-1]) == 2,
+            "the members share the queues",
+        )
+        sent = mqadmin(namesrv, "msg", "produce", topic, "-o", "json", stdin=numbered())
+        assert json.loads(sent.stdout)["sent"] == COUNT
+        out, err = reading.communicate(timeout=90)
+        assert reading.returncode == 0, err
+        seen = {json.loads(line)["uniqKey"] for line in out.splitlines()}
+        assert 0 < len(seen) < COUNT
+        keys = {row["uniqKey"] for row in rows(read_all(namesrv, topic))}
+        assert len(keys) == COUNT
+        peer_533.messages_with(topic, keys)
+        refused = mqadmin(namesrv, "msg", "consume", topic, "-g", f"g-{topic}", "--tag", "A")
+        assert refused.returncode == 1
+        assert b"the members of group" in refused.stderr
+    finally:
+        peer_533.ask("stop", consumer=topic)
+
+
+def read_all(namesrv: str, topic: str) -> subprocess.CompletedProcess[bytes]:
+    words = ("--start", "earliest", "--idle", "3s", "-o", "ndjson")
+    return mqadmin(namesrv, "msg", "consume", topic, *words)
 
 
 def test_a_broker_that_hangs_ends_the_commands_in_time(

@@ -110,7 +110,7 @@ def test_a_running_consumer_follows_the_mode_and_loses_nothing(
         consumer.listen(failing_first(got))
         producer = Producer("PGSwitch", namesrv, ProducerConfig(send_msg_timeout_ms=20_000))
         with producer, consumer:
-            inner = consumer._consumer
+            inner = consumer.async_consumer
             for round_number, mode in enumerate(("PULL", "POP", "PULL")):
                 set_request_mode(broker.address, "Switch", "CGSwitch", mode)
                 until_s = time.monotonic() + WAIT_S

@@ -351,3 +351,26 @@ def test_offset_reset_of_an_online_group(sides: list[Side], peer_533: Any) -> No
         assert {row["newOffset"] for row in json.loads(process.stdout)["items"]} == {0}
     ours = sides[1]
     peer_533.messages_with(f"till@{ours.name}", {event["msgId"] for event in ours.sent})
+
+
+def test_offsets_are_exported_imported_cloned_and_undone(sides: list[Side]) -> None:
+    def offsets(group: str) -> dict[int, int | None]:
+        rows = items(sides, f"offset show {group} --topic Orders")
+        return {row["queueId"]: row["consumerOffset"] for row in rows}
+
+    items(sides, "group create copied --yes")
+    saved = items(sides, "offset export old --topic Orders")
+    assert {row["queueId"]: row["consumerOffset"] for row in saved} == offsets("old")
+    assert same(sides, "offset export old --topic Orders --out old.csv")[0] == 0
+    items(sides, "offset import copied old.csv --dry-run")
+    items(sides, "offset import copied old.csv --yes --undo-file import.json")
+    assert offsets("copied") == offsets("old")
+    items(sides, "offset undo import.json --yes --undo-file undo.json")
+    assert set(offsets("copied").values()) == {None}  # absent, as before the import
+    items(sides, "offset clone till copied --topic Orders --yes --undo-file clone.json")
+    assert offsets("copied") == offsets("till")
+    items(sides, "offset undo clone.json --yes --undo-file again.json")
+    assert set(offsets("copied").values()) == {None}
+    assert [row["offset"] for row in items(sides, "offset at Orders --since -1h")] == [0, 0, 0, 0]
+    ends = items(sides, "offset at Orders --since now")
+    assert [row["offset"] for row in ends] == [row["maxOffset"] for row in ends]

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from broker.message.batch import unwrap_inner_batch
 from broker.message.message import MessageExt
 from broker.message.properties import decode_properties
 from broker.message.record import scan_records
@@ -13,9 +14,10 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.store.format import config as config_files
 from tests.support.child import Child
-from tests.support.load import GROUP, MIRROR, QUEUES, TOPIC, Ledger
+from tests.support.load import BULK, GROUP, MIRROR, QUEUES, TOPIC, Ledger
 from tests.support.payer import COMMIT, Payer, decision_of
 from tests.support.payer import TOPIC as SETTLED
+from tests.support.pop_load import PopAudit
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 RETRY_TOPIC = f"%RETRY%{GROUP}"
@@ -137,6 +139,25 @@ class Audit:
             self._await(lambda: self._undelivered(client), "delayed messages never delivered")
             self._await(lambda: self._not_retried(client), "sent-back messages never delivered")
             self._check_transactions(client)
+            self._check_bulk(client)
+            pops = PopAudit(ledger.pops)
+            address = self.child.address
+            self._await(
+                lambda: pops.missing(client, address), "unacknowledged messages never popped"
+            )
+            pops.note_acknowledged()
+
+    def _check_bulk(self, client: BlockingClient) -> None:
+        """Every message of an inner batch is at its place, once."""
+        found = {
+            (queue_id, message.queue_offset): int(message.body[:12])
+            for queue_id in range(QUEUES)
+            for record in self.read(client, BULK, queue_id)
+            for message in unwrap_inner_batch(record)
+        }
+        bulk = self.ledger.bulk
+        lost = {place: number for place, number in bulk.items() if found.get(place) != number}
+        assert not lost, f"{len(lost)} messages of inner batches are lost, first {min(lost)}"
 
     def _check_offsets(self, client: BlockingClient) -> None:
         for queue_id in range(QUEUES):

@@ -167,7 +167,7 @@ class Script:
     def flush(self) -> None:
         store = self.store
         if self.sync:
-            store.flusher._serve()
+            store.flusher.serve_waiting()
             store.dispatch()
             return
         covered, self.unflushed = self.unflushed, []

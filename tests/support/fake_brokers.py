@@ -606,9 +606,9 @@ class FakeCluster:
     def call_all(
         self, calls: Sequence[tuple[str, RemotingCommand]], timeout_ms: float | None = None
     ) -> list[RemotingCommand | RocketMQError]:
-        return [self._one(address, command) for address, command in calls]
+        return [self.call_one(address, command) for address, command in calls]
 
-    def _one(self, address: str, command: RemotingCommand) -> RemotingCommand | RocketMQError:
+    def call_one(self, address: str, command: RemotingCommand) -> RemotingCommand | RocketMQError:
         self.calls.append((address, command.code))
         peers: dict[str, Peer] = {peer.address: peer for peer in (*self.namesrvs, *self.brokers)}
         peer = peers.get(address)

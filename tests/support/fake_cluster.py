@@ -50,6 +50,7 @@ class FakeBroker:
         self.locks: dict[tuple[str, MessageQueue], str] = {}
         self.scripts: dict[int, Script] = {}
         self.calls: list[RemotingCommand] = []
+        self.answered: set[int] = set()  # opaques
         self.unregistered: list[tuple[str, str]] = []
         self.arrived = asyncio.Event()
         self.died = asyncio.Event()
@@ -78,6 +79,13 @@ class FakeBroker:
 
     async def handle(self, transport: "FakeTransport", command: RemotingCommand) -> RemotingCommand:
         self.calls.append(command)
+        answer = await self._answer(transport, command)
+        self.answered.add(command.opaque)
+        return answer
+
+    async def _answer(
+        self, transport: "FakeTransport", command: RemotingCommand
+    ) -> RemotingCommand:
         script = self.scripts.get(command.code)
         if script is not None:
             answer = script(command)

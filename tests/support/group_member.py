@@ -94,10 +94,9 @@ class Member:
             await broker.lose(self.instance.client_id)
 
     def _tasks(self) -> set[asyncio.Task[Any]]:
-        parts = self.consumer._parts
-        assert parts is not None
-        pops = () if parts.pop is None else parts.pop.pops._loops.values()
-        return {*parts.pulls._loops.values(), *pops, *parts.service.runner.tasks()}
+        parts = self.consumer.running_parts()
+        pops = () if parts.pop is None else parts.pop.pops.loops.values()
+        return {*parts.pulls.loops.values(), *pops, *parts.service.runner.tasks()}
 
 
 async def wait_until(cluster: FakeCluster, condition: Any, limit_s: float = 120) -> None:

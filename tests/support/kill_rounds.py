@@ -6,9 +6,11 @@ import time
 from collections import Counter
 
 from broker.remoting.blocking import BlockingClient
+from tests.support import pop_load
 from tests.support.audit import Audit
 from tests.support.child import Child
 from tests.support.load import (
+    BULK,
     EVERYTHING,
     GROUP,
     MIRROR,
@@ -53,9 +55,16 @@ class KillRounds:
         assert self.child.stop() == 0
 
     def _prepare(self) -> None:
-        """Topics that are not made by their first message, and the group that sends back."""
+        """Topics that are not made by their first message, and the groups."""
+        commands = (
+            topic_request(MIRROR),
+            topic_request(BULK, attributes="+queue.type=BatchCQ"),
+            topic_request(pop_load.TOPIC),
+            group_request(GROUP),
+            group_request(pop_load.GROUP),
+        )
         with BlockingClient(timeout_ms=20_000) as client:
-            for command in (topic_request(MIRROR), group_request(GROUP)):
+            for command in commands:
                 answer = client.call(self.child.address, command)
                 assert answer.code == 0, answer.remark
 

@@ -1,7 +1,8 @@
 """Load for a broker that will be killed: every kind of traffic, and a ledger of the responses.
 
-Messages go to TOPIC. A mirrored message names MIRROR for multi-dispatch, a delayed one comes into
-TOPIC a second later, one that is sent back comes into the retry topic of GROUP a second later.
+Messages go to TOPIC. A mirrored message names MIRROR for multi-dispatch, a delayed one and a timer
+come into TOPIC a second later, one that is sent back comes into the retry topic of GROUP a second
+later. An inner batch is one record in BULK, whose queues are BatchConsumeQueues.
 """
 
 import hashlib
@@ -19,11 +20,12 @@ from broker.message.message import Message
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
-from tests.support import payer
+from tests.support import payer, pop_load
 from tests.support.child import Child
 
 TOPIC = "UnderFire"
 MIRROR = "Mirror"
+BULK = "Bulk"
 GROUP = "Retriers"
 QUEUES = 4
 
@@ -33,6 +35,11 @@ EVERYTHING = (
     "WAIT=false",
     "WAIT=false",
     "delayed",
+    "timer",
+    "inner batch",
+    "for pop",
+    "pop",
+    "ack",
     "mirrored",
     "sent back",
     "commit",
@@ -41,6 +48,8 @@ EVERYTHING = (
     "transactional",
     "end",
 )
+# The topic of a kind; TOPIC of the others.
+TOPICS = {"transactional": payer.TOPIC, "inner batch": BULK, "for pop": pop_load.TOPIC}
 MADE_AT_MOST = 40  # topics, and as many groups: each making writes the whole file
 
 
@@ -63,6 +72,8 @@ class Ledger:
         self.halves: dict[int, payer.Place] = {}
         self.undecided: list[int] = []
         self.commits: defaultdict[int, set[int]] = defaultdict(set)
+        self.bulk: dict[tuple[int, int], int] = {}  # as acked, of BULK
+        self.pops = pop_load.PopLedger()
         self.topics: set[str] = set()
         self.groups: set[str] = set()
         self.made = 0
@@ -80,8 +91,11 @@ class Ledger:
 
     def note_stored(self, kind: str, numbers: range, answer: RemotingCommand) -> None:
         """A send was answered with success."""
-        if kind == "delayed":
+        if kind in ("delayed", "timer"):
             self.delayed.update(numbers)
+            return
+        if kind == "for pop":
+            self.pops.stored.update(numbers)
             return
         if kind == "transactional":
             self.halves[numbers.start] = payer.place_of(answer)
@@ -89,10 +103,11 @@ class Ledger:
             return
         queue_id = int(answer.ext_fields["queueId"])
         queue_offset = int(answer.ext_fields["queueOffset"])
+        acked = self.bulk if kind == "inner batch" else self.acked
         for number in numbers:
             place = (queue_id, queue_offset + number - numbers.start)
-            assert place not in self.acked, f"{place} acknowledged twice"
-            self.acked[place] = number
+            assert place not in acked, f"{place} acknowledged twice"
+            acked[place] = number
         if kind == "mirrored":
             self.mirrored[numbers.start] = queue_id
         if len(numbers) == 1:
@@ -232,9 +247,14 @@ class Senders:
             number = ledger.undecided.pop(self._rng.randrange(len(ledger.undecided)))
             command = payer.end_request(number, ledger.halves[number])
             return command, _Sent("end", 0, lambda _: None)
-        if kind in ("sent back", "commit", "administration", "end"):
+        if kind == "pop":
+            return pop_load.pop_request(), _Sent("pop", 0, ledger.pops.note_popped)
+        if kind == "ack" and ledger.pops.held:
+            held = ledger.pops.held.pop(self._rng.randrange(len(ledger.pops.held)))
+            return ledger.pops.ack_request(held), _Sent("ack", 0, lambda _: None)
+        if kind in ("sent back", "commit", "administration", "end", "ack"):
             kind = "plain"
-        numbers = range(ledger.sent, ledger.sent + (5 if kind == "batch" else 1))
+        numbers = range(ledger.sent, ledger.sent + (5 if kind.endswith("batch") else 1))
         ledger.new(len(numbers))
         sent = _Sent(kind, len(numbers), lambda answer: ledger.note_stored(kind, numbers, answer))
         return self._message(kind, numbers), sent
@@ -246,13 +266,15 @@ class Senders:
             properties["WAIT"] = "false"
         elif kind == "delayed":
             properties["DELAY"] = "1"
+        elif kind == "timer":
+            properties["TIMER_DELAY_MS"] = "1000"
         elif kind == "mirrored":
             properties["INNER_MULTI_DISPATCH"] = MIRROR
         elif kind == "transactional":
             properties.update(payer.properties_of(first))
         fields = {
             "a": "crash",
-            "b": payer.TOPIC if kind == "transactional" else TOPIC,
+            "b": TOPICS.get(kind, TOPIC),
             "c": "TBW102",
             "d": str(QUEUES),
             "e": str(self._rng.randrange(QUEUES)),
@@ -267,9 +289,9 @@ class Senders:
             "m": "false",
         }
         body = self.ledger.body
-        if kind != "batch":
+        if not kind.endswith("batch"):
             return request(RequestCode.SEND_MESSAGE_V2, fields, body(first))
-        messages = [Message(topic=TOPIC, body=body(n), keys=f"k{n}") for n in numbers]
+        messages = [Message(topic=fields["b"], body=body(n), keys=f"k{n}") for n in numbers]
         fields = {**fields, "m": "true", "i": ""}
         return request(RequestCode.SEND_BATCH_MESSAGE, fields, encode_batch(messages))
 
@@ -304,7 +326,7 @@ class Senders:
         return topic_request(name), _Sent("topic", 0, lambda _: ledger.topics.add(name))
 
 
-def topic_request(name: str) -> RemotingCommand:
+def topic_request(name: str, attributes: str = "") -> RemotingCommand:
     """Make a topic with QUEUES queues."""
     fields = {
         "topic": name,
@@ -315,6 +337,7 @@ def topic_request(name: str) -> RemotingCommand:
         "topicFilterType": "SINGLE_TAG",
         "topicSysFlag": "0",
         "order": "false",
+        "attributes": attributes,
     }
     return request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
 

@@ -25,16 +25,16 @@ def free_port() -> int:
     """A port for a broker: the VIP port two below it and the HA port after it are free, too."""
     chance = random.SystemRandom()
     for _ in range(TRIES):
-        block = chance.randrange(FIRST, _ephemeral_start() - BLOCK, BLOCK)
+        block = chance.randrange(FIRST, ephemeral_start() - BLOCK, BLOCK)
         port = block + 2
-        if _take(block):
+        if take_block(block):
             if all(_is_free(one) for one in (port - 2, port, port + 1)):
                 return port
             _held.pop().close()
     raise RuntimeError("no three free ports in a row")
 
 
-def _ephemeral_start() -> int:
+def ephemeral_start() -> int:
     """First port that the kernel chooses for connections and for port 0."""
     try:
         return max(FIRST + 1_000, int(_RANGE.read_text().split()[0]))
@@ -42,7 +42,7 @@ def _ephemeral_start() -> int:
         return 32_768
 
 
-def _take(block: int) -> bool:
+def take_block(block: int) -> bool:
     """Lock a block of ports until this process ends; False if another process has it."""
     folder = Path(tempfile.gettempdir()) / f"mq-test-ports-{os.getuid()}"
     folder.mkdir(exist_ok=True)

@@ -75,8 +75,8 @@ def rewrites_noted() -> Iterator[None]:
 
     def noted(file: MappedFile) -> None:
         rewrite(file)
-        assert isinstance(file._disk, SimDisk)
-        file._disk.note_rewrite(file.path)
+        assert isinstance(file.disk, SimDisk)
+        file.disk.note_rewrite(file.path)
 
     with patch.object(MappedFile, "rewrite", noted):
         yield

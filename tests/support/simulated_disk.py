@@ -126,7 +126,7 @@ class SimDisk(Disk):
     def note_rewrite(self, path: str) -> None:
         """Note that every byte of a file was stored over itself: no comparison shows that."""
         self.capture()
-        inode = self._inode(path)
+        inode = self.inode_of(path)
         for start in range(0, len(inode.data), SECTOR):
             data = bytes(inode.data[start : start + SECTOR])
             self._note("write", inode.number, start // SECTOR, data)
@@ -155,7 +155,7 @@ class SimDisk(Disk):
     def _folder(self, path: str) -> dict[str, int]:
         return self.folders[path]
 
-    def _inode(self, path: str) -> Inode:
+    def inode_of(self, path: str) -> Inode:
         folder, _, name = path.rpartition("/")
         try:
             return self.inodes[self.folders[folder][name]]
@@ -247,7 +247,7 @@ class SimDisk(Disk):
 
     def read(self, path: str) -> bytes:
         self._enter("read", path)
-        return bytes(self._inode(path).data)
+        return bytes(self.inode_of(path).data)
 
     def write(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self._enter("write", path)
@@ -292,7 +292,7 @@ class SimDisk(Disk):
 
     def link(self, source: str, target: str) -> None:
         self._enter("link", source)
-        self._bind(target, self._inode(source).number)
+        self._bind(target, self.inode_of(source).number)
 
     def unlink(self, path: str) -> None:
         self._enter("unlink", path)
@@ -332,22 +332,22 @@ class SimDisk(Disk):
         return path in self.folders or name in self.folders.get(folder, {})
 
     def size(self, path: str) -> int:
-        return len(self._inode(path).data)
+        return len(self.inode_of(path).data)
 
     def next_data(self, path: str, position: int) -> tuple[int, int]:
-        data = self._inode(path).data
+        data = self.inode_of(path).data
         rest = bytes(data[position:])
         skipped = len(rest) - len(rest.lstrip(b"\0"))
         return (-1, -1) if skipped == len(rest) else (position + skipped, len(data))
 
     def stored_ranges(self, path: str) -> Iterator[tuple[int, int]]:
-        yield 0, self._inode(path).reserved
+        yield 0, self.inode_of(path).reserved
 
     def modified_ms(self, path: str) -> int:
-        return self._inode(path).modified_ms
+        return self.inode_of(path).modified_ms
 
     def touch(self, path: str, time_ms: int) -> None:
-        self._inode(path).modified_ms = time_ms
+        self.inode_of(path).modified_ms = time_ms
 
     def identity(self, path: str) -> tuple[int, int]:
         return (1, int.from_bytes(hashlib.blake2b(path.encode(), digest_size=4).digest(), "big"))

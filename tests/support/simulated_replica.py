@@ -11,6 +11,7 @@ known on either disk.
 """
 
 import asyncio
+import os
 import random
 import socket
 from collections import deque
@@ -20,16 +21,18 @@ from unittest.mock import patch
 
 import msgspec
 
-from broker.errors import RemoteProtocolError
+from broker.errors import RemoteProtocolError, RequestTimeoutError
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import HAConnection
 from broker.server.ha.service import HAService
+from broker.store.config_file import ConfigFile
+from broker.store.format import config as files
 from broker.store.ha.frames import encode_transfer_header
 from broker.store.message_store import MessageStore
-from tests.support.simulated_broker import SimBroker
+from tests.support.simulated_broker import ROOT, SimBroker
 from tests.support.simulated_disk import SimDisk
-from tests.support.traffic import Traffic
+from tests.support.traffic import BULK_TOPIC, Traffic
 
 REPORT_ROOM = 64  # reports are few bytes: a fault there comes after few of them
 ROOM = 6_000
@@ -117,6 +120,11 @@ class SimHAConnection(HAConnection):
 class SimHAService(HAService):
     """The real service without a listener."""
 
+    @property
+    def running(self) -> bool:
+        """Whether the service has been started."""
+        return self._loop is not None
+
     async def start(self, host: str, port: int) -> None:
         """Start without a socket."""
         self._loop = asyncio.get_running_loop()
@@ -136,7 +144,7 @@ class SimHAService(HAService):
             on_report=self._reported,
             on_closed=self._closed,
         )
-        self._connections.append(connection)
+        self.connections.append(connection)
         link.connection = connection
         connection.attach(self._loop)
 
@@ -228,6 +236,29 @@ class SimHAClient(HAClient):
         return link.reader, writer
 
 
+class SimTopics:
+    """The slave's copy of the master's topics, as SlaveSynchronize makes it, without a request."""
+
+    def __init__(self, pair: "SimPair") -> None:
+        self._pair = pair
+        self._file = ConfigFile(os.path.join(ROOT, "config", files.TOPICS), pair.disk)
+        self.known: set[bytes] = set()
+
+    async def learn(self, topic: bytes) -> None:
+        """Write the master's topics to the slave's disk."""
+        if self._pair.stalled:
+            raise RequestTimeoutError("the master does not answer")
+        table = self._pair.broker.context.topics
+        content = files.TopicsFile(
+            topics=dict(table.configs), data_version=table.data_version.to_file()
+        )
+        self._file.persist(files.encode_topics(content))
+        self._pair.store.queue_table.set_batch_topics(
+            name for name in table.configs if name == BULK_TOPIC
+        )
+        self.known.update({topic, *(name.encode() for name in table.configs)})
+
+
 class SimPair:
     """The slave of a simulated broker, and the link between them."""
 
@@ -257,20 +288,22 @@ class SimPair:
         self.store.load()
         self.store.start()
         self.store.flags.make_replica()
-        self.client = SimHAClient(self.store, HaConfig(), self.broker.clock, lambda: "master")
+        self.client = SimHAClient(
+            *(self.store, HaConfig(), self.broker.clock, lambda: "master", SimTopics(self))
+        )
         self.client.pair = self
         self.client.start()
 
     @property
     def service(self) -> SimHAService:
         """The master's service of its present life."""
-        service = self.broker.controller._replication._service
+        service = self.broker.controller.replication.service
         assert isinstance(service, SimHAService)
         return service
 
     def connect(self) -> SimLink:
         """A new connection of the slave."""
-        if self.refusing or self.service._loop is None:
+        if self.refusing or not self.service.running:
             raise ConnectionRefusedError("refused")
         self.links += 1
         limits = (1 << 40, 1 << 40)

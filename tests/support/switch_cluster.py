@@ -71,13 +71,16 @@ class SwitchCluster:
         await self.client.close()
         await self.namesrv.close()
 
-    async def start(self, number: int, port: int = 0) -> None:
-        """Start a broker, or start it again on its store."""
+    async def start(
+        self, number: int, port: int = 0, more: Mapping[str, str] | None = None
+    ) -> None:
+        """Start a broker, or start it again on its store; ``more`` settings of this one."""
         role = {"brokerRole": "SLAVE", "brokerId": str(number)} if number else {}
         settings = Settings(
             {
                 **self._properties,
                 **role,
+                **(more or {}),
                 "storePathRootDir": str(self._folder / f"store-{number}"),
                 "namesrvAddr": self.namesrv.addresses[0],
             }

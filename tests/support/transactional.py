@@ -176,15 +176,15 @@ class Transactions:
             traffic.kinds["end lost"] += 1
             return
         traffic.kinds["commit" if decision == COMMIT else "rollback"] += 1
-        await self._end(number, decision)
+        await self.end_transaction(number, decision)
 
     async def _end_wrongly(self, number: int) -> None:
         """END_TRANSACTION of a foreign group."""
         self._traffic.kinds["foreign end"] += 1
-        answer = await self._end(number, COMMIT, producerGroup="Foreign")
+        answer = await self.end_transaction(number, COMMIT, producerGroup="Foreign")
         assert answer.code == ResponseCode.SYSTEM_ERROR, answer.remark
 
-    async def _end(self, number: int, decision: int, **changes: str) -> RemotingCommand:
+    async def end_transaction(self, number: int, decision: int, **changes: str) -> RemotingCommand:
         half = self.halves[number]
         fields = {
             "producerGroup": GROUP,

@@ -28,7 +28,7 @@ from broker.client.instance.registry import release_instance
 from broker.client.lifecycle import AsyncStartable
 from broker.client.listener.stats import ConsumerStats
 from broker.client.namespace import wrap_namespace
-from broker.client.offset.offset_store import RemoteBrokerOffsetStore
+from broker.client.offset.offset_store import ReadOnlyOffsetStore, RemoteBrokerOffsetStore
 from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
 from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
 from broker.client.state import ServiceState
@@ -45,7 +45,8 @@ class AsyncLitePullConsumer(AsyncStartable):
     """Poll messages of subscribed or assigned queues, seek, pause, commit.
 
     ``auto_commit`` commits polled messages with the next ``poll`` and every 5 s, otherwise
-    ``commit`` does.
+    ``commit`` does. ``read_only`` starts at the offsets of the group and never changes them: the
+    members that own a queue afterwards get its messages again.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         config: ConsumerConfig | None = None,
         *,
         auto_commit: bool = True,
+        read_only: bool = False,
         strategy: AllocateStrategy | None = None,
         clock: Clock | None = None,
         instance: MQClientInstance | None = None,
@@ -65,6 +67,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         self.clock = clock or SystemClock()
         self.state = ServiceState.CREATE_JUST
         self.auto_commit = auto_commit
+        self.read_only = read_only
         self.stats = ConsumerStats(self.clock)
         self.on_queues_changed: list[QueuesChanged] = []
         self.paused = False  # of all queues; see ``pause`` for single ones
@@ -130,7 +133,8 @@ class AsyncLitePullConsumer(AsyncStartable):
             await self.rebalance()
 
     def _build(self, instance: MQClientInstance) -> "_Parts":
-        offsets = RemoteBrokerOffsetStore(instance, self.group)
+        store = ReadOnlyOffsetStore if self.read_only else RemoteBrokerOffsetStore
+        offsets = store(instance, self.group)
         return _Parts(
             instance=instance,
             offsets=offsets,

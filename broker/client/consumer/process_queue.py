@@ -49,12 +49,11 @@ class ProcessQueue:
     """
 
     __slots__ = (
-        "_heap",
-        "_reverse",
         "broker_max_offset",
         "consuming",
         "consuming_orderly",
         "dropped",
+        "heap",
         "last_consume_ms",
         "last_lock_ms",
         "last_pull_ms",
@@ -62,6 +61,7 @@ class ProcessQueue:
         "marks",
         "max_offset",
         "messages",
+        "reverse_heap",
         "size_bytes",
         "try_unlock_times",
     )
@@ -70,8 +70,8 @@ class ProcessQueue:
         self.messages: dict[int, MessageExt] = {}
         self.marks: dict[int, StartMark] = {}
         self.consuming_orderly: dict[int, MessageExt] = {}
-        self._heap: list[int] = []
-        self._reverse: list[int] = []
+        self.heap: list[int] = []
+        self.reverse_heap: list[int] = []
         self.size_bytes = 0
         self.max_offset = 0
         self.broker_max_offset = 0  # of the last pull
@@ -97,7 +97,7 @@ class ProcessQueue:
     @property
     def min_offset(self) -> int | None:
         """The first offset not yet taken or finished; None if there is none."""
-        heap, messages = self._heap, self.messages
+        heap, messages = self.heap, self.messages
         while heap and heap[0] not in messages:
             heappop(heap)
         return heap[0] if heap else None
@@ -105,7 +105,7 @@ class ProcessQueue:
     @property
     def last_offset(self) -> int | None:
         """The last offset not yet taken or finished; None if there is none."""
-        heap, messages = self._reverse, self.messages
+        heap, messages = self.reverse_heap, self.messages
         while heap and -heap[0] not in messages:
             heappop(heap)
         return -heap[0] if heap else None
@@ -137,14 +137,14 @@ class ProcessQueue:
 
     def _insert(self, offset: int, message: MessageExt) -> None:
         self.messages[offset] = message
-        if len(self._reverse) > 2 * len(self.messages) + HEAP_SLACK:
-            self._heap = list(self.messages)  # finished offsets stay in the heaps until here
-            self._reverse = [-one for one in self._heap]
-            heapify(self._heap)
-            heapify(self._reverse)
+        if len(self.reverse_heap) > 2 * len(self.messages) + HEAP_SLACK:
+            self.heap = list(self.messages)  # finished offsets stay in the heaps until here
+            self.reverse_heap = [-one for one in self.heap]
+            heapify(self.heap)
+            heapify(self.reverse_heap)
             return
-        heappush(self._heap, offset)
-        heappush(self._reverse, -offset)
+        heappush(self.heap, offset)
+        heappush(self.reverse_heap, -offset)
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
         """Finish messages; returns the offset to commit, -1 if the queue was empty before."""
@@ -217,7 +217,7 @@ class ProcessQueue:
         self.messages.clear()
         self.marks.clear()
         self.consuming_orderly.clear()
-        self._heap.clear()
-        self._reverse.clear()
+        self.heap.clear()
+        self.reverse_heap.clear()
         self.size_bytes = 0
         self.max_offset = 0

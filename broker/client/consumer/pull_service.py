@@ -98,9 +98,10 @@ class PullService:
         self._offsets = offsets
         self._stats = stats
         self._orderly = orderly
-        self._loops: dict[ProcessQueue, asyncio.Task[None]] = {}
-        self._suggested: dict[MessageQueue, int] = {}
+        self.loops: dict[ProcessQueue, asyncio.Task[None]] = {}
+        self.suggested_broker_ids: dict[MessageQueue, int] = {}
         self._announcing = False
+        self._closing = False
         self.limits: dict[str, FlowLimits] = {}
         self.flow_controlled: Counter[FlowReason] = Counter()
         self._default_limits = FlowLimits(
@@ -113,12 +114,12 @@ class PullService:
         """Start the loop of a queue at ``offset``."""
         loop = asyncio.get_running_loop()
         task = loop.create_task(self._run(queue, process, offset))
-        self._loops[process] = task
-        task.add_done_callback(lambda _: self._loops.pop(process, None))
+        self.loops[process] = task
+        task.add_done_callback(lambda _: self.loops.pop(process, None))
 
     def stop(self, process: ProcessQueue) -> None:
         """End the loop of a dropped queue; a pull in flight is abandoned."""
-        task = self._loops.get(process)
+        task = self.loops.get(process)
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 
@@ -132,7 +133,7 @@ class PullService:
 
     async def _run(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:
         clock = self._instance.clock
-        while not process.is_dropped():
+        while not (self._closing or process.is_dropped()):
             process.last_pull_ms = clock.monotonic_ms()
             wait_ms = self._wait_ms(queue, process)
             if wait_ms:
@@ -140,7 +141,7 @@ class PullService:
                 continue
             try:
                 result = await self.pull(queue, offset)
-                if process.is_dropped():
+                if self._closing or process.is_dropped():
                     return
                 offset = await self._accept(queue, process, offset, result)
             except BrokerError as error:
@@ -176,7 +177,7 @@ class PullService:
     async def pull(self, queue: MessageQueue, offset: int) -> PullResult:
         """Pull once; the broker suspends a pull that finds nothing."""
         routes = self._instance.routes
-        broker_id = self._suggested.get(queue, 0)
+        broker_id = self.suggested_broker_ids.get(queue, 0)
         found = routes.reader(queue.broker_name, broker_id)
         if found is None:
             await routes.refresh(queue.topic)
@@ -187,9 +188,9 @@ class PullService:
         subscription = self._owner.subscription(queue.topic)
         if subscription is None:
             raise ClientError(f"topic {queue.topic} is not subscribed")
-        committed = self._offsets.table.get(queue) or 0
+        committed = 0 if is_slave else self._offsets.offset_of_pull(queue)
         flag = sysflag.PULL_SUSPEND
-        if self._is_clustering and committed > 0 and not is_slave:
+        if committed > 0:
             flag |= sysflag.PULL_COMMIT_OFFSET
         began_ms = self._instance.clock.monotonic_ms()
         reply = await self._instance.api.call(
@@ -204,14 +205,14 @@ class PullService:
             max_msg_nums=self._config.pull_batch_size,
             max_msg_bytes=self._config.pull_batch_size_bytes,
             sys_flag=flag,
-            commit_offset=committed if flag & sysflag.PULL_COMMIT_OFFSET else 0,
+            commit_offset=committed,
             suspend_timeout_millis=self._config.broker_suspend_max_ms,
             sub_version=subscription.sub_version,
             expression_type=subscription.expression_type,
             bname=queue.broker_name,
         )
         header = reply.header
-        self._suggested[queue] = header.suggest_which_broker_id
+        self.suggested_broker_ids[queue] = header.suggest_which_broker_id
         status = PULL_STATUS[reply.code]
         messages: list[MessageExt] = []
         if status is PullStatus.FOUND:
@@ -277,12 +278,15 @@ class PullService:
             self._announcing = False
 
     async def _pause_after_failure(self, queue: MessageQueue) -> None:
-        self._suggested.pop(queue, None)
+        self.suggested_broker_ids.pop(queue, None)
         await asyncio.sleep(self._config.pull_delay_when_exception_ms / 1000)
 
-    async def close(self) -> None:
-        """End all loops."""
-        tasks = list(self._loops.values())
+    async def close(self, wait_ms: float = 0) -> None:
+        """End all loops; ``wait_ms``: the time that brokers have to answer suspended pulls."""
+        self._closing = True
+        tasks = list(self.loops.values())
+        if tasks and wait_ms:
+            await asyncio.wait(tasks, timeout=wait_ms / 1000)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

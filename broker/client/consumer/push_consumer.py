@@ -184,7 +184,7 @@ class AsyncPushConsumer(AsyncStartable):
             return
         self.state = ServiceState.SHUTDOWN_ALREADY
         parts = self._parts
-        await parts.pulls.close()
+        await parts.pulls.close(self.config.await_suspended_pulls_ms)
         if parts.pop is not None:
             await parts.pop.pops.close()
         await parts.service.close(self.config.await_termination_ms)
@@ -205,7 +205,7 @@ class AsyncPushConsumer(AsyncStartable):
     def resume(self) -> None:
         """Pull again."""
         self.paused = False
-        self._running().instance.rebalance_now()
+        self.running_parts().instance.rebalance_now()
 
     @property
     def subscriptions(self) -> dict[str, SubscriptionData]:
@@ -215,22 +215,22 @@ class AsyncPushConsumer(AsyncStartable):
     @property
     def process_queues(self) -> dict[MessageQueue, ProcessQueue]:
         """The owned queues."""
-        return self._running().rebalancer.process_queues
+        return self.running_parts().rebalancer.process_queues
 
     @property
     def pop_queues(self) -> dict[MessageQueue, PopProcessQueue]:
         """The queues that are popped (POP mode); queue id -1 is any queue of the broker."""
-        return self._running().rebalancer.pop_queues
+        return self.running_parts().rebalancer.pop_queues
 
     @property
     def offsets(self) -> OffsetStore:
         """The offset store."""
-        return self._running().offsets
+        return self.running_parts().offsets
 
     @property
     def service(self) -> ConsumeService:
         """The consume service."""
-        return self._running().service
+        return self.running_parts().service
 
     def cached_messages(self) -> int:
         """Return how many pulled and popped messages are not finished."""
@@ -255,7 +255,8 @@ class AsyncPushConsumer(AsyncStartable):
             queue for queue in (*pulled, *self.pop_queues) if queue.topic != own_retry_topic
         )
 
-    def _running(self) -> PushParts:
+    def running_parts(self) -> PushParts:
+        """Return the parts that exist since the start; ClientError if it was not started."""
         if self._parts is None:
             raise ClientError(f"consumer {self.group} has not been started")
         return self._parts
@@ -278,11 +279,11 @@ class AsyncPushConsumer(AsyncStartable):
         """Rebalance once, unless suspended."""
         if self.paused or self.state is not ServiceState.RUNNING:
             return True
-        return await self._running().rebalancer.rebalance(sorted(self.subscriptions))
+        return await self.running_parts().rebalancer.rebalance(sorted(self.subscriptions))
 
     async def persist_offsets(self) -> None:
         """Commit the offsets of all owned queues."""
-        await self._running().offsets.persist(list(self.process_queues))
+        await self.running_parts().offsets.persist(list(self.process_queues))
 
     # ---- for the rebalancer (QueueOwner)
 
@@ -290,11 +291,11 @@ class AsyncPushConsumer(AsyncStartable):
         """Return the queues that may be taken over: all, or those that the brokers locked."""
         if self._orderly is None or not self._is_clustering:
             return set(queues)
-        return await self._running().locks.lock(queues, {})
+        return await self.running_parts().locks.lock(queues, {})
 
     async def start_offset(self, queue: MessageQueue) -> int:
         """Return where to start: the stored offset, else by ``consume_from_where``."""
-        parts = self._running()
+        parts = self.running_parts()
         return await resume_offset(
             parts.instance, parts.offsets, self.config, queue, self.started_at_ms
         )
@@ -304,7 +305,7 @@ class AsyncPushConsumer(AsyncStartable):
         if self._orderly is not None and self._is_clustering:
             process.locked = True
             process.last_lock_ms = self.clock.monotonic_ms()
-        self._running().pulls.start(queue, process, offset)
+        self.running_parts().pulls.start(queue, process, offset)
 
     def begin_pop(self, queue: MessageQueue, process: PopProcessQueue) -> None:
         """Start popping a queue."""
@@ -316,7 +317,7 @@ class AsyncPushConsumer(AsyncStartable):
 
     @property
     def _pop(self) -> PopParts:
-        pop = self._running().pop
+        pop = self.running_parts().pop
         assert pop is not None, "queues are popped only if brokers may assign them"
         return pop
 
@@ -326,7 +327,7 @@ class AsyncPushConsumer(AsyncStartable):
         They hold the failed messages from the time in POP mode. Java 5.3.3 knows only the name of
         version 1; a topic of version 2 is subscribed if it exists.
         """
-        routes = self._running().instance.routes
+        routes = self.running_parts().instance.routes
         for name in (
             pop_retry_topic(topic, self.group),
             pop_retry_topic(topic, self.group, version_2=True),
@@ -335,11 +336,11 @@ class AsyncPushConsumer(AsyncStartable):
                 self.subscriptions.pop(name, None)
             elif name not in self.subscriptions and await routes.get(name) is not None:
                 self._table.add_all_messages(name)
-                self._running().instance.rebalance_now()
+                self.running_parts().instance.rebalance_now()
 
     async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
         """Commit and give up a queue; False while an orderly listener still runs on it."""
-        parts = self._running()
+        parts = self.running_parts()
         parts.pulls.stop(process)
         service = parts.service
         if isinstance(service, ConsumeOrderlyService) and self._is_clustering:
@@ -363,7 +364,7 @@ class AsyncPushConsumer(AsyncStartable):
             lock.release()
         service.forget(process)
         await self._forget(queue)
-        locks = self._running().locks
+        locks = self.running_parts().locks
         if process.count and self.unlock_delay_s:
             task = asyncio.get_running_loop().create_task(
                 locks.unlock_later(queue, self.unlock_delay_s)
@@ -375,7 +376,7 @@ class AsyncPushConsumer(AsyncStartable):
         return True
 
     async def _forget(self, queue: MessageQueue) -> None:
-        offsets = self._running().offsets
+        offsets = self.running_parts().offsets
         await offsets.persist([queue], wait=True)
         if self._is_clustering:
             offsets.table.remove(queue)
@@ -384,7 +385,7 @@ class AsyncPushConsumer(AsyncStartable):
         self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]
     ) -> None:
         """Announce the change: new version of the subscription, heartbeat, listeners."""
-        parts = self._running()
+        parts = self.running_parts()
         self._table.renew(topic)
         parts.pulls.set_topic_limits(topic, len(own))
         await self.announce()
@@ -393,7 +394,7 @@ class AsyncPushConsumer(AsyncStartable):
     async def announce(self) -> None:
         """Send the subscriptions to the brokers; pulls use their version from then on."""
         sent = self._table.snapshot()
-        await self._running().instance.heartbeat()
+        await self.running_parts().instance.heartbeat()
         self._table.announced(sent)
 
     # ---- for the pull service (PullOwner)
@@ -407,7 +408,7 @@ class AsyncPushConsumer(AsyncStartable):
     ) -> None:
         """Pass messages to the listener."""
         restore_topic(messages, self.group, self.client.namespace)
-        self._running().service.dispatch(messages, process, queue)
+        self.running_parts().service.dispatch(messages, process, queue)
 
     def deliver_popped(
         self, messages: list[MessageExt], process: PopProcessQueue, queue: MessageQueue
@@ -418,7 +419,7 @@ class AsyncPushConsumer(AsyncStartable):
 
     async def offset_moved(self, queue: MessageQueue, offset: int) -> None:
         """Continue a queue at another offset: commit it and take the queue over again."""
-        parts = self._running()
+        parts = self.running_parts()
         await move_offset(parts.instance, parts.offsets, parts.rebalancer, queue, offset)
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -426,7 +427,7 @@ class AsyncPushConsumer(AsyncStartable):
 
         **Source:** RocketMQ ``MQClientInstance#resetOffset``.
         """
-        parts = self._running()
+        parts = self.running_parts()
         for queue, offset in offsets.items():
             process = self.process_queues.get(queue)
             if process is None:
@@ -442,11 +443,11 @@ class AsyncPushConsumer(AsyncStartable):
 
     async def _lock(self, queue: MessageQueue) -> bool:
         """Lock one owned queue at its broker."""
-        return queue in await self._running().locks.lock([queue], self.process_queues)
+        return queue in await self.running_parts().locks.lock([queue], self.process_queues)
 
     async def _renew_locks(self) -> None:
         queues = [queue for queue, one in self.process_queues.items() if not one.dropped]
-        await self._running().locks.lock(queues, self.process_queues)
+        await self.running_parts().locks.lock(queues, self.process_queues)
 
     async def _clean_expired(self) -> None:
         for queue, process in list(self.process_queues.items()):

@@ -36,10 +36,11 @@ class LitePullConsumer(BlockingClient):
         config: ConsumerConfig | None = None,
         *,
         auto_commit: bool = True,
+        read_only: bool = False,
         strategy: AllocateStrategy | None = None,
     ) -> None:
         self._consumer = AsyncLitePullConsumer(
-            group, client, config, auto_commit=auto_commit, strategy=strategy
+            group, client, config, auto_commit=auto_commit, read_only=read_only, strategy=strategy
         )
         super().__init__(self._consumer)
 

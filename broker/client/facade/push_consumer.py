@@ -42,38 +42,38 @@ class PushConsumer(BlockingClient):
         *,
         strategy: AllocateStrategy | None = None,
     ) -> None:
-        self._consumer = AsyncPushConsumer(group, client, config, strategy=strategy)
-        super().__init__(self._consumer)
+        self.async_consumer = AsyncPushConsumer(group, client, config, strategy=strategy)
+        super().__init__(self.async_consumer)
 
     def listen(self, listener: ConcurrentListener) -> None:
         """Set a concurrent listener."""
-        self._consumer.listen(listener)
+        self.async_consumer.listen(listener)
 
     def listen_orderly(self, listener: OrderlyListener) -> None:
         """Set an orderly listener."""
-        self._consumer.listen_orderly(listener)
+        self.async_consumer.listen_orderly(listener)
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
         """Subscribe to a topic by tags or by an SQL92 expression."""
-        self._consumer.subscribe(topic, tags, sql=sql)
+        self.async_consumer.subscribe(topic, tags, sql=sql)
 
     def unsubscribe(self, topic: str) -> None:
         """Remove a topic."""
-        self._consumer.unsubscribe(topic)
+        self.async_consumer.unsubscribe(topic)
 
     @property
     def consume_hooks(self) -> list[ConsumeHook]:
         """The hooks called before and after each listener call, on the event loop."""
-        return self._consumer.consume_hooks
+        return self.async_consumer.consume_hooks
 
     def suspend(self) -> None:
         """Pull nothing more until :meth:`resume`."""
-        self._consumer.suspend()
+        self.async_consumer.suspend()
 
     def resume(self) -> None:
         """Pull again."""
-        SHARED.call(self._consumer.resume)
+        SHARED.call(self.async_consumer.resume)
 
     def assignment(self) -> list[MessageQueue]:
         """Return the queues that this member owns now."""
-        return SHARED.call(self._consumer.assignment)
+        return SHARED.call(self.async_consumer.assignment)

@@ -25,6 +25,13 @@ class OffsetStore(Protocol):
 
     table: OffsetTable
 
+    def offset_of_pull(self, queue: MessageQueue) -> int:
+        """Return the offset that a pull commits with it; 0: none.
+
+        **Source:** RocketMQ ``DefaultMQPushConsumerImpl#pullMessage`` (``commitOffsetEnable``).
+        """
+        ...
+
     async def read(self, queue: MessageQueue) -> int | None:
         """Return the stored offset, None if there is none; RocketMQError if it is not known."""
         ...
@@ -45,6 +52,10 @@ class RemoteBrokerOffsetStore:
         self._instance = instance
         self._group = group
         self._stored: dict[MessageQueue, int] = {}
+
+    def offset_of_pull(self, queue: MessageQueue) -> int:
+        """Return the offset in memory: a pull saves a request that commits it."""
+        return self.table.get(queue) or 0
 
     async def read(self, queue: MessageQueue) -> int | None:
         """Ask the broker of the queue."""
@@ -79,6 +90,21 @@ class RemoteBrokerOffsetStore:
         return found[0]
 
 
+class ReadOnlyOffsetStore(RemoteBrokerOffsetStore):
+    """Offsets of a group that are read, and never committed.
+
+    The consumer is a member of the group; a queue that moves to another member continues there at
+    the offset that the broker has.
+    """
+
+    def offset_of_pull(self, queue: MessageQueue) -> int:
+        """Return 0: a pull commits nothing."""
+        return 0
+
+    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+        """Commit nothing."""
+
+
 class LocalFileOffsetStore:
     """Offsets of a broadcasting group, in ``DIR/clientId/group/offsets.json`` and its ``.bak``.
 
@@ -89,6 +115,10 @@ class LocalFileOffsetStore:
         self.table = OffsetTable()
         root = Path(directory) if directory else Path.home() / ".rocketmq_offsets"
         self.path = root / client_id / group / OFFSETS_FILE
+
+    def offset_of_pull(self, queue: MessageQueue) -> int:
+        """Return 0: brokers keep no offsets of a broadcasting group."""
+        return 0
 
     def load(self) -> None:
         """Read the file, else its backup; ClientError if neither can be read though one exists."""

@@ -67,7 +67,7 @@ class PopService:
         self._config = config
         self._owner = owner
         self._stats = stats
-        self._loops: dict[PopProcessQueue, asyncio.Task[None]] = {}
+        self.loops: dict[PopProcessQueue, asyncio.Task[None]] = {}
         self._init_mode = (
             INIT_MODE_MIN
             if config.consume_from_where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -77,12 +77,12 @@ class PopService:
     def start(self, queue: MessageQueue, process: PopProcessQueue) -> None:
         """Start the loop of a queue."""
         task = asyncio.get_running_loop().create_task(self._run(queue, process))
-        self._loops[process] = task
-        task.add_done_callback(lambda _: self._loops.pop(process, None))
+        self.loops[process] = task
+        task.add_done_callback(lambda _: self.loops.pop(process, None))
 
     def stop(self, process: PopProcessQueue) -> None:
         """End the loop of a queue; messages on their way become visible again by themselves."""
-        task = self._loops.pop(process, None)
+        task = self.loops.pop(process, None)
         if task is not None:
             task.cancel()
 
@@ -166,7 +166,7 @@ class PopService:
 
     async def close(self) -> None:
         """End all loops."""
-        tasks = list(self._loops.values())
+        tasks = list(self.loops.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -40,7 +40,7 @@ class ReplyFutures:
 
     def __init__(self, instance: MQClientInstance) -> None:
         self._client_id = instance.client_id
-        self._waiting: dict[str, asyncio.Future[MessageExt]] = {}
+        self.waiting: dict[str, asyncio.Future[MessageExt]] = {}
         instance.add_handler(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self.receive)
 
     def open(self, message: Message, timeout_ms: int) -> str:
@@ -50,14 +50,14 @@ class ReplyFutures:
         message.properties[PROPERTY_MESSAGE_REPLY_TO_CLIENT] = self._client_id
         message.properties[PROPERTY_MESSAGE_TTL] = str(timeout_ms)
         loop = asyncio.get_running_loop()
-        self._waiting[correlation_id] = loop.create_future()
+        self.waiting[correlation_id] = loop.create_future()
         return correlation_id
 
     async def wait(self, correlation_id: str, timeout_ms: float) -> MessageExt:
         """Wait for the reply; RequestTimeoutError (Java's code 10006) if none comes in time."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                return await self._waiting[correlation_id]
+                return await self.waiting[correlation_id]
         except TimeoutError:
             raise RequestTimeoutError(
                 f"no reply to request {correlation_id} in time",
@@ -66,7 +66,7 @@ class ReplyFutures:
 
     def close(self, correlation_id: str) -> None:
         """Forget a request; a reply that comes later is logged."""
-        self._waiting.pop(correlation_id, None)
+        self.waiting.pop(correlation_id, None)
 
     async def receive(self, address: str, command: RemotingCommand) -> RemotingCommand:
         """Match a reply that a broker pushes."""
@@ -85,7 +85,7 @@ class ReplyFutures:
         )
         reply.properties = decode_properties(header.properties or "")
         reply.body = reply.payload()
-        future = self._waiting.get(reply.properties.get(PROPERTY_CORRELATION_ID, ""))
+        future = self.waiting.get(reply.properties.get(PROPERTY_CORRELATION_ID, ""))
         if future is None or future.done():
             log.info("%s: a reply that no request waits for", address)
         else:

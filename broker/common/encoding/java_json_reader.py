@@ -225,7 +225,7 @@ def resolve_references(root: object, input_size: int) -> object:
     at least 12 bytes of text, so Java's references to repeated values stay far below this limit;
     it stops references to references, whose expansion would grow exponentially.
     """
-    return _Resolver(root, input_size + MAX_REF_NODES).copy(root, 0)
+    return Resolver(root, input_size + MAX_REF_NODES).copy(root, 0)
 
 
 def _reference_path(node: object) -> str | None:
@@ -238,7 +238,7 @@ def _reference_path(node: object) -> str | None:
     return path if isinstance(path, str) else None
 
 
-class _Resolver:
+class Resolver:
     """Copies at most ``node_limit`` values.
 
     Each path and each table of object keys is resolved once, so that the time is linear in the
@@ -255,6 +255,7 @@ class _Resolver:
         self.object_keys: dict[int, dict[str, FrozenObject]] = {}
 
     def copy(self, node: object, depth: int) -> object:
+        """Return a copy of ``node`` with references replaced; RemoteProtocolError if too large."""
         self.nodes += 1
         if self.nodes > self.node_limit:
             raise RemoteProtocolError(f"JSON: $ref expands to more than {self.node_limit} values")
@@ -273,6 +274,7 @@ class _Resolver:
         return {self.copy_key(key, depth): self.copy(item, depth + 1) for key, item in node.items()}
 
     def copy_key(self, key: Hashable, depth: int) -> Hashable:
+        """Return a copy of a key of an object: an object as a key may contain references."""
         if not isinstance(key, FrozenObject):
             return key
         return freeze(self.copy(key, depth + 1))
@@ -287,6 +289,7 @@ class _Resolver:
         return target
 
     def walk(self, path: str, depth: int) -> object:
+        """Follow a path from the root, without the table of known targets."""
         if not path.startswith("$"):
             return _MISSING
         node, position = self.root, 1
@@ -322,7 +325,7 @@ class _Resolver:
             return fields.get(int(name), _MISSING)
         keys = self.object_keys.get(id(fields))
         if keys is None:
-            keys = self.object_keys[id(fields)] = _object_keys(fields)
+            keys = self.object_keys[id(fields)] = collect_object_keys(fields)
         key = keys.get(name)
         if key is None:
             return _MISSING
@@ -333,7 +336,7 @@ def _circle() -> RemoteProtocolError:
     return RemoteProtocolError("JSON: $ref runs in a circle")
 
 
-def _object_keys(fields: dict[Hashable, object]) -> dict[str, FrozenObject]:
+def collect_object_keys(fields: dict[Hashable, object]) -> dict[str, FrozenObject]:
     """Return the object keys by their names in paths; the first one also as ``null``."""
     keys: dict[str, FrozenObject] = {}
     for key in fields:

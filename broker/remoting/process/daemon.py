@@ -154,12 +154,12 @@ def configure_logging(options: LogOptions) -> None:
     formatter = JsonFormatter() if options.format == "json" else TextFormatter()
     root = logging.getLogger()
     for old in list(root.handlers):
-        if getattr(old, "_of_daemon", False):
+        if getattr(old, "of_daemon", False):
             root.removeHandler(old)
             old.close()
     for handler in handlers:
         handler.setFormatter(formatter)
-        handler._of_daemon = True  # type: ignore[attr-defined]
+        handler.of_daemon = True  # type: ignore[attr-defined]
         root.addHandler(handler)
     root.setLevel(options.level)
     logging.raiseExceptions = False  # a closed stderr must not stop the daemon

@@ -84,7 +84,7 @@ class RemotingCommand(
         return b"".join(body)
 
 
-_opaques = count()
+opaques = count()
 
 
 def next_opaque() -> int:
@@ -93,7 +93,7 @@ def next_opaque() -> int:
     **Source:** RocketMQ ``RemotingCommand#createNewRequestId``; Java continues with negative
     numbers, which some clients print incorrectly, so this counter restarts at 0.
     """
-    return next(_opaques) & 0x7FFFFFFF
+    return next(opaques) & 0x7FFFFFFF
 
 
 def request(

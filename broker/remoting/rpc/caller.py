@@ -194,7 +194,7 @@ class Caller:
         registered at one that has just started. If none responds, the last error is raised.
         """
         last: RocketMQError | None = None
-        limit = self._namesrv_limit_ms()
+        limit = self.namesrv_limit_ms()
         count = len(self.namesrv_addresses)
         first = self._answered
         for place in [(first + step) % count for step in range(count)]:
@@ -214,7 +214,7 @@ class Caller:
         assert last is not None, "a caller has at least one name server"
         raise last
 
-    def _namesrv_limit_ms(self) -> int | None:
+    def namesrv_limit_ms(self) -> int | None:
         """Return the timeout for one of several name servers, which leaves time for the others."""
         count = len(self.namesrv_addresses)
         if count == 1:

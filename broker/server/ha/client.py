@@ -15,10 +15,10 @@ SYNC_FLUSH. Java's slave acknowledges any appended bytes.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Container
+from typing import Final, Protocol
 
-from broker.common.address import parse_address
+from broker.common.address import format_address, parse_address
 from broker.common.clock import Clock
 from broker.errors import RocketMQError, StoreError
 from broker.remoting.protocol.body.ha import HAClientRuntimeInfo, HARuntimeInfo
@@ -40,6 +40,19 @@ RECEIVE_BYTES: Final = 128 * 1024
 MAX_RECORD_BYTES: Final = 64 << 20
 
 
+class TopicCopies(Protocol):
+    """The master's topics that are on this slave's disk."""
+
+    @property
+    def known(self) -> Container[bytes]:
+        """Encoded names of the topics whose records may be appended."""
+        ...
+
+    async def learn(self, topic: bytes) -> None:
+        """Make a topic known: copy the master's topics and write them."""
+        ...
+
+
 class HAClient:
     """Follow the master whose HA address ``find_master()`` returns; empty while it is unknown."""
 
@@ -49,7 +62,13 @@ class HAClient:
         config: HaConfig,
         clock: Clock,
         find_master: Callable[[], str],
+        topics: TopicCopies | None = None,
+        on_connected: Callable[[str], None] | None = None,
     ) -> None:
+        """``topics``: None appends records of every topic.
+
+        ``on_connected(address)`` is called with the own address of each connection.
+        """
         self.connected = False
         # Why this slave does not follow its master; empty while it does.
         self.problem = "not connected yet"
@@ -58,6 +77,8 @@ class HAClient:
         self._config = config
         self._clock = clock
         self._find_master = find_master
+        self._topics = topics
+        self._on_connected = on_connected
         self._tls = make_context(config, server=False)
         self._task: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -110,6 +131,9 @@ class HAClient:
         while True:
             reader, writer = await self._connect(master)
             self._writer = writer
+            if self._on_connected is not None:
+                own = writer.get_extra_info("sockname")
+                self._on_connected(format_address(own[0], own[1]))
             try:
                 if await self._session(reader, overlap):
                     return
@@ -172,9 +196,9 @@ class HAClient:
                     if overlap.done:
                         received = self._begin()
                         if rest:
-                            self._append(received, offset + len(part) - len(rest), rest)
+                            await self._append(received, offset + len(part) - len(rest), rest)
                 elif part:
-                    self._append(received, offset, part)
+                    await self._append(received, offset, part)
                 self._master_end = max(self._master_end, offset + len(part))
             self._acknowledge()
 
@@ -185,7 +209,11 @@ class HAClient:
         self.diverged_at = None
         log.info("master %s: followed from %d", self._master, store.max_physical_offset)
         return ReceivedRecords(
-            store.max_physical_offset, store.log.file_size, MAX_RECORD_BYTES, self._blank_end
+            store.max_physical_offset,
+            store.log.file_size,
+            MAX_RECORD_BYTES,
+            self._blank_end,
+            None if self._topics is None else self._topics.known,
         )
 
     async def _receive(self, reader: asyncio.StreamReader) -> bytes:
@@ -210,16 +238,22 @@ class HAClient:
             self._count(len(data))
             return data
 
-    def _append(self, received: ReceivedRecords, physical_offset: int, data: bytes) -> None:
+    async def _append(self, received: ReceivedRecords, physical_offset: int, data: bytes) -> None:
         if not self._store.max_physical_offset and not received.next_offset:
             # An empty log starts where the master starts.
             received.start_at(physical_offset)
         valid = received.feed(physical_offset, data)
-        if valid is not None:
-            self._store.writer.append_replica(
-                valid.data, valid.physical_offset, valid.store_timestamp
-            )
-            self._blank_end = received.blank_end
+        while True:
+            if valid is not None:
+                self._store.writer.append_replica(
+                    valid.data, valid.physical_offset, valid.store_timestamp
+                )
+                self._blank_end = received.blank_end
+            topic = received.unknown_topic
+            if topic is None or self._topics is None:
+                return
+            await self._topics.learn(topic)
+            valid = received.feed(received.next_offset, b"")
 
     @property
     def _acknowledged(self) -> int:

@@ -52,7 +52,9 @@ SETTINGS: Final[dict[str, Setting]] = {
         "haListenPort", "", "port for slaves; 0: the port after listenPort", bounds=(0, 65_535)
     ),
     "ha_master_address": Setting(
-        "haMasterAddress", "", "HA address of the master; empty: from the name server"
+        "haMasterAddress",
+        "",
+        "HA address of the master; empty, and after mqadmin broker promote: from the name server",
     ),
     "ha_send_heartbeat_interval": Setting(
         "haSendHeartbeatInterval", "ms", "between heartbeats without data", bounds=(1, HOUR_MS)

@@ -1,7 +1,8 @@
 """Replication: the parts of one broker's role, started and stopped by the controller.
 
 A master listens for slaves; a slave follows its master and copies its tables. The master's
-addresses come from ``haMasterAddress`` or from the name server's response to a registration.
+addresses come from ``haMasterAddress`` or from the name server's response to a registration. A
+slave that has voted in a switch (``mqadmin broker promote``) uses the latter.
 
 **Source:** RocketMQ BrokerController#start, #handleSlaveSynchronize.
 """
@@ -12,9 +13,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from broker.common.clock import Clock
-from broker.errors import StoreError
+from broker.errors import RocketMQError, StoreError
 from broker.remoting.protocol.body.ha import HARuntimeInfo
-from broker.remoting.protocol.header.broker import NotifyMinBrokerIdChangeRequestHeader
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import request
+from broker.remoting.protocol.header.broker import (
+    ExchangeHAInfoHeader,
+    NotifyMinBrokerIdChangeRequestHeader,
+)
+from broker.remoting.protocol.header.fields import encode_header_fields
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import access_rules
 from broker.server.ha.durability import PutDurability
@@ -29,6 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broker.server")
 
+NAME_ATTEMPTS: Final = 5
+NAME_TIMEOUT_MS: Final = 3_000
 FIRST_COPY_S: Final = 2.0  # longest wait for the topics before the log is followed
 
 
@@ -42,21 +51,27 @@ class Replication:
         self._config = settings.ha
         self._broker = settings.broker
         self._registrar = registrar
-        self._service: HAService | None = None
+        self.service: HAService | None = None
         self._client: HAClient | None = None
         self._synchronize: SlaveSynchronize | None = None
         self._asked = False
         self._following: asyncio.Task[None] | None = None
+        self._naming: asyncio.Task[None] | None = None
+        self._caller = client
+        self._context = context
         if settings.broker.is_slave:
             context.store.flags.make_replica()
-            self._client = HAClient(context.store, settings.ha, clock, self._master_ha_address)
             self._synchronize = SlaveSynchronize(context, client, lambda: registrar.master_address)
+            self._client = HAClient(
+                *(context.store, settings.ha, clock, self._master_ha_address, self._synchronize),
+                on_connected=self._connected,
+            )
         else:
             rules = access_rules(settings.broker, settings.ha)
-            self._service = HAService(context.store, settings.ha, clock, rules)
+            self.service = HAService(context.store, settings.ha, clock, rules)
             context.durability = PutDurability(
                 context.store,
-                self._service,
+                self.service,
                 policy_of(settings.ha, sync_master=settings.broker.broker_role == "SYNC_MASTER"),
             )
         self.members = MemberGroup(context, client, registrar)
@@ -69,17 +84,17 @@ class Replication:
         StoreError if haListenPort is set and cannot be used. Without it, any free port replaces a
         port that is in use: slaves get the actual one from name servers.
         """
-        if self._service is None:
+        if self.service is None:
             return
         wanted = self._config.ha_listen_port or (port + 1 if port < 65_535 else 0)
         try:
-            await self._service.start(host, wanted)
+            await self.service.start(host, wanted)
         except StoreError as error:
             if self._config.ha_listen_port:
                 raise
             log.info("%s; another port is used for slaves", error.message)
-            await self._service.start(host, 0)
-        self._registrar.ha_port = self._service.port
+            await self.service.start(host, 0)
+        self._registrar.ha_port = self.service.port
         await self.members.copy_back()
 
     def follow(self) -> None:
@@ -103,15 +118,16 @@ class Replication:
     async def stop(self) -> None:
         """Stop everything; safe before the start."""
         await self.members.stop()
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        for task in (self._following, self._naming):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         if self._synchronize is not None:
             await self._synchronize.stop()
         if self._client is not None:
             await self._client.stop()
-        if self._service is not None:
-            await self._service.stop()
+        if self.service is not None:
+            await self.service.stop()
 
     @property
     def problem(self) -> str:
@@ -136,7 +152,12 @@ class Replication:
             # The master is lost, or was never found: a new one may be registered by now.
             self._registrar.connection_lost()
         self._asked = True
-        return self._config.ha_master_address or self._registrar.master_ha_address
+        configured, found = self._config.ha_master_address, self._registrar.master_ha_address
+        role = self._context.role
+        if configured and found and role is not None and role.state.voted_epoch:
+            # This slave has voted for another master than the configured one.
+            return found
+        return configured or found
 
     def member_changed(self, change: NotifyMinBrokerIdChangeRequestHeader) -> None:
         """Note the lowest id of the group."""
@@ -155,7 +176,32 @@ class Replication:
         self._registrar.master_address = address or self._registrar.master_address
         self._registrar.master_ha_address = ha_address
 
+    def name_replica(self, connection: str, address: str) -> None:
+        """Master: note the broker address of the slave at the other end of an HA connection."""
+        if self.service is not None:
+            self.service.name_replica(connection, address)
+
+    def _connected(self, connection: str) -> None:
+        if self._naming is not None:
+            self._naming.cancel()
+        self._naming = asyncio.get_running_loop().create_task(self._name_connection(connection))
+
+    async def _name_connection(self, connection: str) -> None:
+        """Send the master the address of this slave: it counts copies by slave."""
+        header = ExchangeHAInfoHeader(
+            replica_connection=connection, replica_address=self._context.address
+        )
+        command = request(RequestCode.EXCHANGE_BROKER_HA_INFO, encode_header_fields(header))
+        for _ in range(NAME_ATTEMPTS):
+            try:
+                await self._caller.call(self._registrar.master_address, command, NAME_TIMEOUT_MS)
+            except RocketMQError as error:
+                log.debug("HA connection not named at the master: %s", error.message)
+            else:
+                return
+            await asyncio.sleep(NAME_TIMEOUT_MS / 1000)
+
     def runtime_info(self) -> HARuntimeInfo:
         """Return the state of replication."""
-        part = self._client or self._service
+        part = self._client or self.service
         return HARuntimeInfo() if part is None else part.runtime_info()

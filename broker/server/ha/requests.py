@@ -41,6 +41,8 @@ def exchange_ha_info(
     if header.master_ha_address is None:
         if context.config.is_slave:
             return response(request)
+        if header.replica_connection and header.replica_address:
+            replication.name_replica(header.replica_connection, header.replica_address)
         ours = ExchangeHAInfoHeader(
             master_ha_address=replication.ha_address(),
             master_flush_offset=context.store.flushed_where,

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 from typing import Final, cast
 
+from broker.common.address import parse_address
 from broker.common.clock import Clock
 from broker.errors import StoreError
 from broker.remoting.protocol.body.ha import HAConnectionRuntimeInfo, HARuntimeInfo
@@ -22,7 +23,11 @@ from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import FlowControl, HAConnection
 from broker.server.ha.tls import make_context
 from broker.server.longpolling.deadline_timer import DeadlineTimer
-from broker.store.ha.acknowledgements import Acknowledgements, ReplicaCallback
+from broker.store.ha.acknowledgements import (
+    Acknowledgements,
+    ReplicaCallback,
+    ReplicaIdentity,
+)
 from broker.store.message_store import MessageStore
 
 log = logging.getLogger("broker.server")
@@ -57,8 +62,10 @@ class HAService:
         self._access = access
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: asyncio.AbstractServer | None = None
-        self._connections: list[HAConnection] = []
+        self.connections: list[HAConnection] = []
         self._acknowledgements = Acknowledgements()
+        # Address of an HA connection at the slave → broker address of the slave.
+        self._names: dict[str, str] = {}
         self._timer = DeadlineTimer(clock, self._expire)
         limit = config.max_ha_transfer_byte_in_second
         self._tls = make_context(config, server=True)
@@ -85,7 +92,7 @@ class HAService:
         self._store.scheduler.on_appended = None
         if self._server is not None:
             self._server.close()
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             await self._loop.run_in_executor(None, connection.stop)
         self._timer.cancel()
         self._acknowledgements.expire(float("inf"))
@@ -95,7 +102,7 @@ class HAService:
             log.warning("HA connection of %s refused: not in adminHosts or clusterMembers", peer[0])
             sock.close()
             return
-        if len(self._connections) >= MAX_SLAVES:
+        if len(self.connections) >= MAX_SLAVES:
             log.warning("HA connection of %s refused: %d slaves are connected", peer[0], MAX_SLAVES)
             sock.close()
             return
@@ -110,7 +117,7 @@ class HAService:
             on_closed=self._closed,
             tls=self._tls,
         )
-        self._connections.append(connection)
+        self.connections.append(connection)
         connection.start()
 
     # ---- called in the threads of the connections
@@ -133,20 +140,37 @@ class HAService:
     # ---- event loop
 
     def _appended(self) -> None:
-        for connection in self._connections:
+        for connection in self.connections:
             connection.wake()
 
     def _acknowledged(self, connection: HAConnection) -> None:
-        if connection in self._connections:
+        if connection in self.connections:
             if connection.skipped_to:
                 self._acknowledgements.skip(connection.skipped_to)
                 connection.skipped_to = 0
-            self._acknowledgements.report(connection, connection.acknowledged)
+            replica = ReplicaIdentity(
+                parse_address(connection.address)[0], self._names.get(connection.address, "")
+            )
+            self._acknowledgements.report(connection, connection.acknowledged, replica)
 
     def _forget(self, connection: HAConnection) -> None:
-        if connection in self._connections:
-            self._connections.remove(connection)
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self._names.pop(connection.address, None)
         self._acknowledgements.disconnected(connection)
+
+    def name_replica(self, connection: str, address: str) -> None:
+        """Note the broker address of the slave whose HA connection has this address.
+
+        The name may arrive before the connection; the newest names are kept, twice MAX_SLAVES.
+        """
+        self._names.pop(connection, None)
+        self._names[connection] = address
+        while len(self._names) > 2 * MAX_SLAVES:
+            self._names.pop(next(iter(self._names)))
+        for one in self.connections:
+            if one.address == connection and one.acknowledged >= 0:
+                self._acknowledged(one)
 
     def await_replicas(
         self,
@@ -191,7 +215,7 @@ class HAService:
                 transferred_byte_in_second=one.transferred_per_second,
                 transfer_from_where=one.transfer_from,
             )
-            for one in self._connections
+            for one in self.connections
             if one.acknowledged >= 0
         ]
         return HARuntimeInfo(

@@ -5,6 +5,9 @@ and delay offsets are merged: the slave keeps entries that the master does not h
 applied only when the slave's log has reached the end that the master's log had after they were
 read: otherwise a slave that becomes the master could skip messages that it never stored.
 
+A record of a topic that is not on this disk waits for a copy of the topics (``learn``): their
+attributes decide the kind of the queues. Java dispatches it, as a plain queue.
+
 Checkpoint and metrics of the timers are kept in memory for tools that ask the slave. They are not
 written: a slave that becomes the master builds its timers from the log, and finds there which of
 them were delivered.
@@ -70,13 +73,17 @@ class SlaveSynchronize:
         self._context = context
         self._client = client
         self._find_master = find_master
+        # Encoded names of the topics that are on this disk.
+        self.known: set[bytes] = set()
+        self._copying_topics = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._versions: dict[int, Body | None] = {}
         # Request code → body of the master's last response.
         self.timer_copies: dict[int, bytes] = {}
 
     def start(self) -> None:
-        """Start the periodic task."""
+        """Start the periodic task; the broker's tables are loaded."""
+        self.known.update(name.encode() for name in self._context.topics.configs)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -120,17 +127,41 @@ class SlaveSynchronize:
         self._versions[code] = version
         return True
 
+    async def learn(self, topic: bytes) -> None:
+        """Copy the topics because a record of this one waits; it is known afterwards.
+
+        A topic that the master does not have any more is known, too, and every topic of a master
+        that refuses the request or whose remoting address is not known. RemotingError if the
+        master does not answer, StoreError or OSError if the topics cannot be written.
+        """
+        master = self._find_master()
+        if master:
+            try:
+                await self._topics(master)
+            except BrokerError as error:
+                log.warning("topics of the master %s not copied: %s", master, error.message)
+        await self._context.topics.persist()
+        self.known.add(topic)
+
     async def _topics(self, master: str) -> None:
         code = RequestCode.GET_ALL_TOPIC_CONFIG
-        body = TopicConfigAndMappingSerializeWrapper.from_bytes(
-            await self._fetch(master, code), RESPONSE_LIMITS
-        )
-        if self._is_new(code, body.data_version):
+        async with self._copying_topics:  # an older answer must not replace a newer one
+            body = TopicConfigAndMappingSerializeWrapper.from_bytes(
+                await self._fetch(master, code), RESPONSE_LIMITS
+            )
+            if not self._is_new(code, body.data_version):
+                return
             table = self._context.topics
-            removed = set(table.configs) - set(body.topic_config_table)
-            for topic in removed:
+            for topic in set(table.configs) - set(body.topic_config_table):
+                self.known.discard(topic.encode())
                 table.delete(topic)
             table.put_all(body.topic_config_table.values())
+            try:
+                await table.persist()
+            except BaseException:
+                self._versions.pop(code)  # the table was rolled back: copy it again
+                raise
+            self.known.update(name.encode() for name in body.topic_config_table)
 
     async def _groups(self, master: str) -> None:
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG

@@ -74,7 +74,7 @@ class PullRequestHold:
         self._memory = memory
         # The innermost dict is an ordered set: removal takes constant time at any position.
         self._queues: dict[str, dict[int, dict[SuspendedPull, None]]] = {}
-        self._deadlines: list[tuple[float, int, SuspendedPull]] = []
+        self.deadlines: list[tuple[float, int, SuspendedPull]] = []
         self._of_connection: dict[Connection, set[SuspendedPull]] = {}
         self._sequence = 0
         self._size = 0
@@ -94,7 +94,7 @@ class PullRequestHold:
         self._queues.setdefault(pull.topic, {}).setdefault(pull.queue_id, {})[pull] = None
         self._of_connection.setdefault(pull.connection, set()).add(pull)
         self._sequence += 1
-        heapq.heappush(self._deadlines, (pull.deadline_ms, self._sequence, pull))
+        heapq.heappush(self.deadlines, (pull.deadline_ms, self._sequence, pull))
         pull.suspended = True
         self._size += 1
         self._compact()
@@ -134,15 +134,15 @@ class PullRequestHold:
 
     def next_deadline_ms(self) -> float | None:
         """Return when :meth:`expire` must be called next, None if no pull is suspended."""
-        while self._deadlines and not self._deadlines[0][2].suspended:
-            heapq.heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+        while self.deadlines and not self.deadlines[0][2].suspended:
+            heapq.heappop(self.deadlines)
+        return self.deadlines[0][0] if self.deadlines else None
 
     def expire(self, now_ms: float) -> list[SuspendedPull]:
         """Remove and return the pulls whose deadline has passed."""
         over = []
         while (deadline := self.next_deadline_ms()) is not None and deadline <= now_ms:
-            pull = heapq.heappop(self._deadlines)[2]
+            pull = heapq.heappop(self.deadlines)[2]
             self._remove(pull)
             over.append(pull)
         return over
@@ -155,10 +155,10 @@ class PullRequestHold:
 
     def take_all(self) -> list[SuspendedPull]:
         """Remove and return all pulls, when the broker stops."""
-        everything = [pull for _, _, pull in self._deadlines if pull.suspended]
+        everything = [pull for _, _, pull in self.deadlines if pull.suspended]
         for pull in everything:
             self._remove(pull)
-        self._deadlines.clear()
+        self.deadlines.clear()
         return everything
 
     def _remove(self, pull: SuspendedPull) -> None:
@@ -180,9 +180,9 @@ class PullRequestHold:
     def _compact(self) -> None:
         # Removing a pull leaves its heap entry. Rebuilding the heap when most entries are stale
         # keeps it within twice the live entries, at constant amortised cost per pull.
-        if len(self._deadlines) > 64 and len(self._deadlines) > 2 * self._size:
-            self._deadlines = [entry for entry in self._deadlines if entry[2].suspended]
-            heapq.heapify(self._deadlines)
+        if len(self.deadlines) > 64 and len(self.deadlines) > 2 * self._size:
+            self.deadlines = [entry for entry in self.deadlines if entry[2].suspended]
+            heapq.heapify(self.deadlines)
 
 
 def _may_match(pull: SuspendedPull, tags_code: int | None, properties: bytes | None) -> bool:

@@ -40,8 +40,8 @@ class PopFiles:
         run: RunJob = run_in_place,
     ) -> None:
         folder = os.path.join(root, "config")
-        self._orders = ConfigFile(os.path.join(folder, files.CONSUMER_ORDER_INFO), disk)
-        self._modes = ConfigFile(os.path.join(folder, files.MESSAGE_REQUEST_MODE), disk)
+        self.orders_file = ConfigFile(os.path.join(folder, files.CONSUMER_ORDER_INFO), disk)
+        self.modes_file = ConfigFile(os.path.join(folder, files.MESSAGE_REQUEST_MODE), disk)
         self._call_soon = soon
         self._run = run
 
@@ -50,17 +50,17 @@ class PopFiles:
 
         ConfigError or StoreError for the first unreadable file.
         """
-        _load(self._orders, files.CONSUMER_ORDER_INFO, lambda file: None, report=False)
-        _load(self._modes, files.MESSAGE_REQUEST_MODE, lambda file: None, report=False)
+        _load(self.orders_file, files.CONSUMER_ORDER_INFO, lambda file: None, report=False)
+        _load(self.modes_file, files.MESSAGE_REQUEST_MODE, lambda file: None, report=False)
 
     def load(self, pop: PopService) -> None:
         """Fill the tables, and write the request modes from now on whenever they change."""
-        _load(self._orders, files.CONSUMER_ORDER_INFO, lambda file: pop.orders.load(file.table))
-        _load(self._modes, files.MESSAGE_REQUEST_MODE, lambda file: pop.modes.load(file.table))
+        _load(self.orders_file, files.CONSUMER_ORDER_INFO, lambda file: pop.orders.load(file.table))
+        _load(self.modes_file, files.MESSAGE_REQUEST_MODE, lambda file: pop.modes.load(file.table))
         pop.modes.writer = TableWriter[RequestMode | None](
             lambda: self._modes_job(pop),
             pop.modes.restore,
-            lambda error: log.error("%s: not written: %s", self._modes.path, error),
+            lambda error: log.error("%s: not written: %s", self.modes_file.path, error),
             soon=self._call_soon,
             run=self._run,
         )
@@ -72,7 +72,7 @@ class PopFiles:
         pop.orders.changed = False
         content = files.ConfigFile(name=files.CONSUMER_ORDER_INFO, table=pop.orders.snapshot())
         write = pop.parts.store.flush_barrier.before(
-            lambda: self._orders.persist(files.encode_config(content))
+            lambda: self.orders_file.persist(files.encode_config(content))
         )
 
         def run() -> None:
@@ -92,7 +92,7 @@ class PopFiles:
 
     def _modes_job(self, pop: PopService) -> Job:
         content = files.ConfigFile(name=files.MESSAGE_REQUEST_MODE, table=pop.modes.to_file())
-        return lambda: self._modes.persist(files.encode_config(content))
+        return lambda: self.modes_file.persist(files.encode_config(content))
 
 
 def _load(

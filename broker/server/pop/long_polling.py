@@ -166,6 +166,13 @@ class PopLongPolling:
         queues = [queue_id for name, queue_id in self._topics.get(topic, ()) if name == group]
         return [pop for queue_id in queues for pop in self.wake(topic, group, queue_id)]
 
+    def withdraw(self, pop: SuspendedPop) -> bool:
+        """Remove one request; return False if it was woken, has expired or is gone."""
+        if not pop.waiting:
+            return False
+        self._remove(pop)
+        return True
+
     def next_deadline_ms(self) -> float | None:
         """Return when :meth:`expire` must be called next, None if no request is suspended."""
         while self._deadlines and not self._deadlines[0][2].waiting:

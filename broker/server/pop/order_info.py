@@ -81,7 +81,7 @@ class OrderInfoTable:
         self._table: dict[str, dict[int, OrderInfo]] = {}
         self._size = 0
         self._free: dict[QueueKey, int] = {}
-        self._heap: list[tuple[int, QueueKey]] = []
+        self.heap: list[tuple[int, QueueKey]] = []
         self.changed = False
 
     def __len__(self) -> int:
@@ -191,15 +191,15 @@ class OrderInfoTable:
 
     def next_free_ms(self) -> int | None:
         """Return when :meth:`free_keys` must be called next, None if no queue is blocked."""
-        while self._heap and self._free.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        while self.heap and self._free.get(self.heap[0][1]) != self.heap[0][0]:
+            heapq.heappop(self.heap)
+        return self.heap[0][0] if self.heap else None
 
     def free_keys(self, now_ms: int) -> list[QueueKey]:
         """Return the queues whose block has ended by time since the last call."""
         freed = []
         while (free_ms := self.next_free_ms()) is not None and free_ms <= now_ms:
-            key = heapq.heappop(self._heap)[1]
+            key = heapq.heappop(self.heap)[1]
             del self._free[key]
             freed.append(key)
         return freed
@@ -211,11 +211,11 @@ class OrderInfoTable:
             self._free.pop(key, None)
         elif self._free.get(key) != free_ms:
             self._free[key] = free_ms
-            heapq.heappush(self._heap, (free_ms, key))
+            heapq.heappush(self.heap, (free_ms, key))
             # Stale entries stay in the heap: rebuilding keeps it within twice the live ones.
-            if len(self._heap) > 64 and len(self._heap) > 2 * len(self._free):
-                self._heap = [(at, queue) for queue, at in self._free.items()]
-                heapq.heapify(self._heap)
+            if len(self.heap) > 64 and len(self.heap) > 2 * len(self._free):
+                self.heap = [(at, queue) for queue, at in self._free.items()]
+                heapq.heapify(self.heap)
 
     # ---- consumerOrderInfo.json
 

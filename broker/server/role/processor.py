@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
 MAX_CHECKSUM_BYTES: Final = 8 << 20
-_SLICE_BYTES: Final = 1 << 20
+SLICE_BYTES: Final = 1 << 20
 
 _UNCHANGEABLE: Final = (
     "the role of this broker cannot be changed: it runs in one process with its name server"
@@ -121,7 +121,7 @@ async def log_checksum(
         if rest is None:
             remark = f"physical offset {offset} is not in the log any more"
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
-        with rest, rest[: min(_SLICE_BYTES, stop - offset)] as part:
+        with rest, rest[: min(SLICE_BYTES, stop - offset)] as part:
             # In a thread: cold pages would block the event loop.
             crc = await loop.run_in_executor(None, zlib.crc32, part, crc)
             offset += len(part)

@@ -50,7 +50,7 @@ class TransactionalMessageCheckService:
         self._producers = producers
         self._topics = topics
         self._round_timer = DeadlineTimer(clock, self._start_round)
-        self._slice_timer = DeadlineTimer(clock, self._run_slice)
+        self.slice_timer = DeadlineTimer(clock, self._run_slice)
         self._op_timer = DeadlineTimer(clock, self._write_ops)
         self._round: CheckRound | None = None
         self._steps: Iterator[int] = iter(())
@@ -81,7 +81,7 @@ class TransactionalMessageCheckService:
     def stop(self) -> None:
         """End the timers and write the pending op records; a running round keeps its progress."""
         self._running = False
-        for timer in (self._round_timer, self._slice_timer, self._op_timer):
+        for timer in (self._round_timer, self.slice_timer, self._op_timer):
             timer.cancel()
         self._end_round()
         self._service.on_op_due = None
@@ -149,7 +149,7 @@ class TransactionalMessageCheckService:
             for cost in self._steps:
                 left -= cost
                 if left <= 0:
-                    self._slice_timer.arm(self._clock.monotonic_ms() + PAUSE_MS)
+                    self.slice_timer.arm(self._clock.monotonic_ms() + PAUSE_MS)
                     return
         except Exception:  # no error may end the checks: the next round starts at the last progress
             log.exception("transaction check failed, next round in one interval")

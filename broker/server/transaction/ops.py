@@ -113,7 +113,7 @@ class RemovalSet:
         self._bits = bytearray()
         self._op_offset = op_offset
         # Parallel: position after an op record, and the highest half offset up to there.
-        self._ends = array("q")
+        self.ends = array("q")
         self._highest = array("q")
 
     def __contains__(self, half_offset: int) -> bool:
@@ -133,9 +133,9 @@ class RemovalSet:
         self._set(places)
         if self._highest:
             highest = max(highest, self._highest[-1])
-        self._ends.append(op_offset + 1)
+        self.ends.append(op_offset + 1)
         self._highest.append(highest)
-        if len(self._ends) > 2 * MAX_ENTRIES:
+        if len(self.ends) > 2 * MAX_ENTRIES:
             self._merge()
         return True
 
@@ -147,7 +147,7 @@ class RemovalSet:
 
     def skip(self, op_offset: int) -> None:
         """Note that the op queue continues at ``op_offset``: its earlier records are deleted."""
-        self._ends.append(op_offset)
+        self.ends.append(op_offset)
         self._highest.append(self._highest[-1] if self._highest else -1)
 
     def after_removed(self, half_offset: int, limit: int) -> int:
@@ -165,7 +165,7 @@ class RemovalSet:
         """Return the offset after the op records whose halves are before ``half_offset``."""
         place = half_offset - self._start
         done = self._op_offset
-        for end, highest in zip(self._ends, self._highest, strict=True):
+        for end, highest in zip(self.ends, self._highest, strict=True):
             if highest >= place:
                 break
             done = end
@@ -180,6 +180,6 @@ class RemovalSet:
 
     def _merge(self) -> None:
         """Keep every second position of the older half: progress may lag, memory may not grow."""
-        middle = len(self._ends) // 2
-        self._ends = self._ends[1:middle:2] + self._ends[middle:]
+        middle = len(self.ends) // 2
+        self.ends = self.ends[1:middle:2] + self.ends[middle:]
         self._highest = self._highest[1:middle:2] + self._highest[middle:]

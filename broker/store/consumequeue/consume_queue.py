@@ -26,7 +26,7 @@ from broker.store.format.indexfile import topic_prefix
 from broker.store.logfile.mapped_file import NOWHERE, PAGE, MappedFile, MappedFileQueue
 
 _PACK_INTO: Final = UNIT_STRUCT.pack_into
-_UNPACK_FROM: Final = UNIT_STRUCT.unpack_from
+UNPACK_FROM: Final = UNIT_STRUCT.unpack_from
 _ITER_UNPACK: Final = UNIT_STRUCT.iter_unpack
 Unit = tuple[int, int, int]
 
@@ -247,7 +247,7 @@ class ConsumeQueue:
         file = self.files.find(start)
         if file is None:
             return None
-        unit: Unit = _UNPACK_FROM(file.mapping, start - file.start)
+        unit: Unit = UNPACK_FROM(file.mapping, start - file.start)
         if self.ext is not None:
             return self.ext.resolve([unit])[0]
         return unit
@@ -379,13 +379,13 @@ class ConsumeQueue:
         files = self.files.files
         # ensure_capacity may create the next file before this one is full.
         while len(files) > 1 and files[1].start <= self.max_offset * UNIT_SIZE:
-            physical_offset, size, _ = _UNPACK_FROM(files[0].mapping, self._size - UNIT_SIZE)
+            physical_offset, size, _ = UNPACK_FROM(files[0].mapping, self._size - UNIT_SIZE)
             if size != PRE_BLANK_SIZE and physical_offset >= log_min:
                 break
             self.files.remove_first()
             removed += 1
         if removed and self.ext is not None:
-            self.ext.delete_before(_UNPACK_FROM(files[0].mapping)[2])
+            self.ext.delete_before(UNPACK_FROM(files[0].mapping)[2])
         return removed
 
     def load_ext(self, *, crashed: bool, notes: list[str]) -> None:
@@ -516,7 +516,7 @@ class ConsumeQueue:
         low, high = 0, file.data_end() // UNIT_SIZE
         while low < high:
             middle = (low + high) // 2
-            physical_offset, size, _ = _UNPACK_FROM(mapping, middle * UNIT_SIZE)
+            physical_offset, size, _ = UNPACK_FROM(mapping, middle * UNIT_SIZE)
             if physical_offset >= 0 and size > 0:
                 low = middle + 1
             else:

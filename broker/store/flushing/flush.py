@@ -244,10 +244,10 @@ class FlushService:
             self._wake.wait()
             self._wake.clear()
             if self._waiting:
-                self._serve()
+                self.serve_waiting()
             self._pace()
 
-    def _serve(self) -> None:
+    def serve_waiting(self) -> None:
         """Flush once for all waiting puts and all other unflushed records."""
         with self._lock:
             self._served, self._waiting = self._waiting, []
@@ -278,7 +278,7 @@ class FlushService:
             if self._wake.wait(interval):
                 self._wake.clear()
             if sync or self._waiting:
-                self._serve()
+                self.serve_waiting()
                 continue
             now = self._clock_seconds()
             pages = self._log.max_offset // PAGE - self._log.flushed_where // PAGE

@@ -346,6 +346,15 @@ def store_timestamp(buf: Buffer, position: int) -> int:
     return int.from_bytes(buf[at : at + 8], "big", signed=True)
 
 
+def topic_data(buf: Buffer, position: int) -> bytes:
+    """The encoded topic of the record at ``position``, which check_record must have accepted."""
+    body = position + SHAPES[buf[position + SHAPE_AT] >> 4 & 3].payload_at
+    at = body + int.from_bytes(buf[body - 4 : body], "big")
+    wide = 1 if buf[position + MAGIC_AT + 3] == _MAGICS[0][3] else 2
+    start = at + wide
+    return bytes(buf[start : start + int.from_bytes(buf[at:start], "big")])
+
+
 def peek_store_timestamp(buf: Buffer, position: int) -> int:
     """:func:`store_timestamp`, or -1 if neither a magic code nor a whole header is there."""
     if len(buf) - position < LARGEST_HEAD or not RECORD_MAGICS.match(buf, position + MAGIC_AT):

@@ -7,6 +7,9 @@ A slave with an empty log gets the master's last file only. Its acknowledgements
 records before that file: a put of such a record needs one more copy (``skip``). Java counts that
 slave, and answers SEND_OK for a message that only the master has.
 
+Copies are counted by slave, not by connection: a slave whose old connection has not ended yet has
+two of them, and the newer one counts. Java counts connections.
+
 **Source:** RocketMQ GroupTransferService, DefaultHAService#inSyncReplicasNums.
 """
 
@@ -29,6 +32,17 @@ class SlaveProgress(NamedTuple):
     sent: int
 
 
+class ReplicaIdentity(NamedTuple):
+    """The slave of a connection: its host, and its broker address once it has named itself.
+
+    Connections without a name count once per host, and not at all if a slave with a name has a
+    connection from that host: it may be the same one.
+    """
+
+    host: str
+    name: str = ""
+
+
 _Waiting = tuple[int, int, int, int, float, ReplicaCallback]
 
 
@@ -36,6 +50,9 @@ class Acknowledgements:
     """Progress of the connected slaves and the puts that wait for it; used in one thread."""
 
     def __init__(self) -> None:
+        # Connection → slave and acknowledged offset, in the order of the first reports.
+        self._connections: dict[Hashable, tuple[Hashable, int]] = {}
+        # Slave → acknowledged offset of its newest connection.
         self._slaves: dict[Hashable, int] = {}
         # (physical end, sequence, needed, first end, deadline, callback)
         self._waiting: list[_Waiting] = []
@@ -110,17 +127,35 @@ class Acknowledgements:
         heapq.heappush(self._waiting, entry)
         return True
 
-    def report(self, slave: Hashable, acknowledged: int) -> None:
-        """Record a slave's acknowledged offset; completes the puts that it covers.
+    def report(
+        self, connection: Hashable, acknowledged: int, replica: ReplicaIdentity | None = None
+    ) -> None:
+        """Record a connection's acknowledged offset; completes the puts that it covers.
 
-        A lower offset than before counts: the slave has lost data.
+        A lower offset than before counts: the slave has lost data. Without ``replica`` the
+        connection is a slave.
         """
-        self._slaves[slave] = acknowledged
+        self._connections[connection] = (replica or connection, acknowledged)
+        self._count()
         self._complete()
 
-    def disconnected(self, slave: Hashable) -> None:
-        """Remove a slave; puts wait for other slaves until their deadline."""
-        self._slaves.pop(slave, None)
+    def disconnected(self, connection: Hashable) -> None:
+        """Remove a connection; puts wait for other slaves until their deadline."""
+        self._connections.pop(connection, None)
+        self._count()
+
+    def _count(self) -> None:
+        entries = self._connections.values()
+        named = {one.host for one, _ in entries if isinstance(one, ReplicaIdentity) and one.name}
+        slaves: dict[Hashable, int] = {}
+        for slave, acknowledged in entries:
+            if not isinstance(slave, ReplicaIdentity):
+                slaves[slave] = acknowledged
+            elif slave.name:
+                slaves[slave.name] = acknowledged
+            elif slave.host not in named:
+                slaves[slave.host] = acknowledged
+        self._slaves = slaves
 
     def next_deadline(self) -> float | None:
         """The earliest deadline of the waiting puts, None without any."""

@@ -7,9 +7,13 @@ released as a whole, too: the next connection, or a slave that becomes the maste
 distinguish its rest from records. Only a blank part longer than the longest record, which repairs
 write, is released in parts; ``blank_end`` resumes it.
 
+Records are released up to the first one of a topic that is not in ``known_topics``: the topic's
+attributes decide the kind of its queues, so they must be on this disk before the record.
+
 **Source:** no Java counterpart; DefaultHAClient#dispatchReadRequest appends without a check.
 """
 
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 from broker.errors import StoreError
@@ -23,6 +27,7 @@ from broker.store.format.commitlog import (
     fits,
     own_offset,
     store_timestamp,
+    topic_data,
 )
 
 _NO_TIMESTAMP: Final = 0
@@ -44,16 +49,25 @@ class ReceivedRecords:
 
     ``physical_offset`` is the next offset to append at, ``file_size`` the length of a CommitLog
     file and ``max_record_size`` the longest record accepted, both in bytes. ``blank_end`` is the
-    end of a blank part that earlier connections have released a part of.
+    end of a blank part that earlier connections have released a part of. ``known_topics`` holds
+    encoded names; None accepts every topic.
     """
 
     def __init__(
-        self, physical_offset: int, file_size: int, max_record_size: int, blank_end: int = 0
+        self,
+        physical_offset: int,
+        file_size: int,
+        max_record_size: int,
+        blank_end: int = 0,
+        known_topics: Container[bytes] | None = None,
     ) -> None:
         self._start = physical_offset
         self._file_size = file_size
         self._max_record_size = max_record_size
         self._pending = b""
+        self._known_topics = known_topics
+        # Topic of the first record that is not released; None if every complete one is.
+        self.unknown_topic: bytes | None = None
         # End of the long blank part that is being received; 0 outside of one.
         self.blank_end = blank_end if blank_end > physical_offset else 0
 
@@ -64,7 +78,7 @@ class ReceivedRecords:
 
     @property
     def pending_bytes(self) -> int:
-        """Received bytes that do not form a whole record yet; at most one record."""
+        """Received bytes that are not released: part of a record, or an unknown topic's records."""
         return len(self._pending)
 
     def start_at(self, physical_offset: int) -> None:
@@ -76,6 +90,7 @@ class ReceivedRecords:
     def feed(self, physical_offset: int, data: bytes) -> Validated | None:
         """Return the bytes that are complete now, None while a record is incomplete.
 
+        Empty ``data`` releases records of a topic that was unknown before.
         StoreError naming the physical offset if ``data`` does not continue the log or a record is
         invalid.
         """
@@ -86,6 +101,7 @@ class ReceivedRecords:
                 physical_offset=physical_offset,
             )
         data = self._pending + data if self._pending else data
+        self.unknown_topic = None
         start = self._start
         position, timestamp = self._scan(data)
         self._pending = data[position:]
@@ -97,6 +113,7 @@ class ReceivedRecords:
     def _scan(self, data: bytes) -> tuple[int, int]:
         """Return the end of the last whole record in ``data`` and its storeTimestamp."""
         position, timestamp = 0, _NO_TIMESTAMP
+        known = self._known_topics
         while True:
             offset = self._start + position
             left = len(data) - position
@@ -132,6 +149,9 @@ class ReceivedRecords:
                 raise self._invalid(offset, f"a record of {size} bytes")
             if own_offset(data, position) != offset:
                 raise self._invalid(offset, f"a record of offset {own_offset(data, position)}")
+            if known is not None and (topic := topic_data(data, position)) not in known:
+                self.unknown_topic = topic
+                return position, timestamp
             timestamp = store_timestamp(data, position)
             position += size
 

@@ -361,7 +361,7 @@ class IndexService:
     def _for_writing(self) -> IndexFile:
         if not self.files:
             self.disk.make_folder(self.folder)
-            self._create(IndexHeader())
+            self.create_file(IndexHeader())
         elif self.files[-1].full:
             return self._roll(self.files[-1])
         current = self.files[-1]
@@ -372,7 +372,7 @@ class IndexService:
     def _roll(self, full: IndexFile) -> IndexFile:
         """Create the file after ``full``; its header starts at the end of ``full``, as in Java."""
         full.flush_header()
-        current = self._create(
+        current = self.create_file(
             IndexHeader(
                 full.end_timestamp,
                 full.end_timestamp,
@@ -388,7 +388,8 @@ class IndexService:
             self.on_full(full)
         return current
 
-    def _create(self, header: IndexHeader) -> IndexFile:
+    def create_file(self, header: IndexHeader) -> IndexFile:
+        """Create the next index file with this header; OSError if that is impossible."""
         file = MappedFile(self.disk, self.folder, 0, file_size(self.slots, self.entries))
         name = next_name(self.files[-1].name if self.files else "", self.now_ms())
         file.path = os.path.join(self.folder, name)

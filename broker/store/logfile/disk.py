@@ -284,11 +284,11 @@ class Disk:
         fd = _open(path, os.O_RDONLY)
         try:
             size = os.fstat(fd).st_size
-            position, end = _data_range(fd, position, size)
+            position, end = find_data_range(fd, position, size)
             while position < size:
                 # Queried before reading: pages that the kernel reads ahead in reserved space count
                 # as data afterwards, so that the scan would read the whole file.
-                following = _data_range(fd, end, size)
+                following = find_data_range(fd, end, size)
                 while position < end:
                     block = os.pread(fd, min(len(_ZEROS), end - position), position)
                     if not block:
@@ -306,10 +306,10 @@ class Disk:
         fd = _open(path, os.O_RDONLY)
         try:
             size = os.fstat(fd).st_size
-            start, end = _data_range(fd, 0, size)
+            start, end = find_data_range(fd, 0, size)
             while start < size:
                 yield start, end
-                start, end = _data_range(fd, end, size)
+                start, end = find_data_range(fd, end, size)
         finally:
             _reserve.close(fd)
 
@@ -433,7 +433,7 @@ def _make_folders(path: str) -> None:
                 raise
 
 
-def _data_range(fd: int, position: int, size: int) -> tuple[int, int]:
+def find_data_range(fd: int, position: int, size: int) -> tuple[int, int]:
     """The next range that the file system stores data for; (size, size) if none follows."""
     try:
         start = os.lseek(fd, position, os.SEEK_DATA)

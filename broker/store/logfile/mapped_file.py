@@ -43,11 +43,11 @@ class MappedFile:
     """
 
     __slots__ = (
-        "_disk",
         "_fd",
         "_gone",
         "_mapping",
         "_view",
+        "disk",
         "flushed",
         "keep_open",
         "named",
@@ -68,7 +68,7 @@ class MappedFile:
         # Position up to which the file's space is known to be reserved. Writing past it could hit
         # a hole, which a full disk answers with SIGBUS.
         self.reserved = 0
-        self._disk = disk
+        self.disk = disk
         self._fd = -1
         self._mapping: Mapping | None = None
         self._view: memoryview | None = None
@@ -102,15 +102,15 @@ class MappedFile:
         If this fails (DiskFullError), the file is removed.
         """
         end = self.size if reserved < 0 else min(reserved, self.size)
-        fd = self._disk.open(self.path, create=True)
+        fd = self.disk.open(self.path, create=True)
         try:
             if end < self.size:
                 # Before the reservation: a kill in between leaves a file of the right length.
-                self._disk.set_size(fd, self.size, self.path)
-            self._disk.reserve(fd, end, self.path)
+                self.disk.set_size(fd, self.size, self.path)
+            self.disk.reserve(fd, end, self.path)
         except BaseException:
-            self._disk.close(fd)
-            self._disk.unlink(self.path)
+            self.disk.close(fd)
+            self.disk.unlink(self.path)
             raise
         self.reserved = end
         self.named = False
@@ -137,11 +137,11 @@ class MappedFile:
         if end <= self.reserved:
             return
         # Not self._fd: another thread may be syncing the file and may close that descriptor.
-        fd = self._disk.open(self.path)
+        fd = self.disk.open(self.path)
         try:
-            self._disk.reserve(fd, end, self.path, start=self.reserved)
+            self.disk.reserve(fd, end, self.path, start=self.reserved)
         finally:
-            self._disk.close(fd)
+            self.disk.close(fd)
         self.reserved = end
 
     def sync(self) -> None:
@@ -163,21 +163,21 @@ class MappedFile:
     def _sync(self) -> None:
         fd = self._fd
         if fd >= 0:
-            self._disk.sync_data(fd)
+            self.disk.sync_data(fd)
         else:
-            fd = self._disk.open(self.path)
+            fd = self.disk.open(self.path)
             try:
-                self._disk.sync_data(fd)
+                self.disk.sync_data(fd)
             finally:
-                self._disk.close(fd)
+                self.disk.close(fd)
         if not self.named:
-            self._disk.sync_folder(os.path.dirname(self.path))
+            self.disk.sync_folder(os.path.dirname(self.path))
             self.named = True
 
     def page_out(self) -> None:
         """Drop the file's pages from the process's resident set; they stay in the page cache."""
         if self._mapping is not None:
-            self._disk.page_out(self._mapping)
+            self.disk.page_out(self._mapping)
 
     def rewrite(self) -> None:
         """Rewrite one byte of each page in place, so that the next sync writes the whole file.
@@ -185,7 +185,7 @@ class MappedFile:
         This includes pages of zeros: the disk may still hold older data that was erased there.
         """
         mapping = self.mapping
-        for start, end in list(self._disk.stored_ranges(self.path)):
+        for start, end in list(self.disk.stored_ranges(self.path)):
             self._reserve_to(min(end, self.size))
             for position in range(start - start % PAGE, min(end, self.size), PAGE):
                 mapping[position] = mapping[position]
@@ -196,18 +196,18 @@ class MappedFile:
         A search for the end of the data must not read past it: on tmpfs a read fault in a hole
         allocates a page, and raises SIGBUS when tmpfs is full.
         """
-        ranges = list(self._disk.stored_ranges(self.path))
+        ranges = list(self.disk.stored_ranges(self.path))
         return min(ranges[-1][1], self.size) if ranges else 0
 
     def clear_after(self, position: int) -> None:
         """Overwrite everything from ``position`` on with zeros; ranges of zeros are not written."""
         mapping = self.mapping
-        start, end = self._disk.next_data(self.path, position)
+        start, end = self.disk.next_data(self.path, position)
         while start >= 0:
             end = min(end, self.size)
             self._reserve_to(end)
             mapping[start:end] = bytes(end - start)
-            start, end = self._disk.next_data(self.path, end)
+            start, end = self.disk.next_data(self.path, end)
 
     def close(self) -> None:
         """Release the mapping and the descriptor; readers' slices keep the memory alive."""
@@ -217,7 +217,7 @@ class MappedFile:
             if view is not None:
                 view.release()
             if mapping is not None:
-                self._disk.unmap(mapping)
+                self.disk.unmap(mapping)
         except BufferError:
             pass  # a reader still holds a slice; the memory is unmapped with the last one
         self.release_descriptor()
@@ -227,20 +227,20 @@ class MappedFile:
         with _descriptor_lock:
             fd, self._fd = self._fd, -1
         if fd >= 0:
-            self._disk.close(fd)
+            self.disk.close(fd)
 
     def destroy(self) -> None:
         """Remove the file; readers' slices stay valid. After an OSError it exists and is open."""
         self._gone = True
         try:
-            self._disk.unlink(self.path)
+            self.disk.unlink(self.path)
         except BaseException:
             self._gone = False
             raise
         self.close()
 
     def _open(self) -> None:
-        self._map(self._disk.open(self.path))
+        self._map(self.disk.open(self.path))
 
     def _map(self, fd: int) -> None:
         """Map the file; keep the descriptor only with ``keep_open``.
@@ -249,14 +249,14 @@ class MappedFile:
         ``Disk.map``); thousands of queues should not hold two descriptors each.
         """
         try:
-            self._mapping = self._disk.map(fd, self.size)
+            self._mapping = self.disk.map(fd, self.size)
         except BaseException:
-            self._disk.close(fd)
+            self.disk.close(fd)
             raise
         if self.keep_open and self._fd < 0:
             self._fd = fd
         else:
-            self._disk.close(fd)
+            self.disk.close(fd)
 
 
 class MappedFileQueue:

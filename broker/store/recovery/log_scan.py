@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 _SEARCH_BYTES: Final = 1 << 20
 # Bytes read between two calls that release mapped pages: bounds resident memory.
-_PAGE_OUT_BYTES: Final = 16 << 20
+PAGE_OUT_BYTES: Final = 16 << 20
 # Shorter scans stay on the slow path: loading the compiled loops would take longer.
 VECTORIZED_FROM_BYTES: Final = 32 << 20
 _FEW_RECORDS: Final = 16
@@ -217,7 +217,7 @@ class LogScan:
 
     def _advance_to(self, file: MappedFile, position: int) -> None:
         """Every few MiB log the progress, release pages and load the fast path once it pays off."""
-        if self._paged >= 0 and file.start + position - self._paged < _PAGE_OUT_BYTES:
+        if self._paged >= 0 and file.start + position - self._paged < PAGE_OUT_BYTES:
             return
         self._paged = file.start + position
         file.page_out()

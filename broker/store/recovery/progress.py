@@ -8,7 +8,7 @@ import time
 from typing import Final, NamedTuple
 
 _log = logging.getLogger(__name__)
-_NOTE_SECONDS: Final = 5
+NOTE_SECONDS: Final = 5
 
 
 class Unit(NamedTuple):
@@ -34,7 +34,7 @@ class Progress:
     def at(self, position: int) -> None:
         """Record that the operation reached ``position``; log at most one line per interval."""
         now = time.monotonic()
-        if now - self._noted < _NOTE_SECONDS:
+        if now - self._noted < NOTE_SECONDS:
             return
         self._noted = now
         done, whole = position - self._start, max(1, self._end - self._start)

@@ -103,7 +103,7 @@ class TimerMessageStore:
         self.wheel = TimerWheel(
             disk, os.path.join(config.root, TIMER_WHEEL), self._precision_ms, slots
         )
-        self._progress = TimerProgress(disk, config.root, self.timer_log, self.wheel)
+        self.progress = TimerProgress(disk, config.root, self.timer_log, self.wheel)
         self.metrics = TimerMetrics()
         self.queue_offset = 0
         self._recovered = TimerState()
@@ -124,7 +124,7 @@ class TimerMessageStore:
     def load(self, *, clean: bool) -> list[str]:
         """Recover, after the store has been loaded; return notes for the log."""
         recovery = TimerRecovery(
-            self._store, (self.timer_log, self.wheel, self._progress), self.metrics
+            self._store, (self.timer_log, self.wheel, self.progress), self.metrics
         )
         state = self._recovered = recovery.run(clean=clean)
         self.queue_offset = state.queue_offset
@@ -257,7 +257,7 @@ class TimerMessageStore:
 
         def write() -> None:
             text = metrics.encode() if metrics is not None else ""
-            self._progress.write(checkpoint, changes, text)
+            self.progress.write(checkpoint, changes, text)
 
         flushed_first = self._store.flush_barrier.before(write)
 

@@ -39,8 +39,8 @@ class TimerProgress:
     def __init__(self, disk: Disk, root: str, log: TimerLog, wheel: TimerWheel) -> None:
         self._disk = disk
         self._folder = os.path.join(root, "config")
-        self._log = log
-        self._wheel = wheel
+        self.timer_log = log
+        self.wheel = wheel
         self.path = os.path.join(self._folder, TIMER_CHECK)
         self.metrics_file = ConfigFile(os.path.join(self._folder, TIMER_METRICS), disk)
 
@@ -67,8 +67,8 @@ class TimerProgress:
 
     def write(self, checkpoint: TimerCheckpoint, changes: Changes, metrics: str) -> None:
         """Write everything; OSError or StoreError leaves the previous checkpoint in force."""
-        self._log.sync(checkpoint.last_timer_log_flush_position)
-        self._wheel.write(changes)
+        self.timer_log.sync(checkpoint.last_timer_log_flush_position)
+        self.wheel.write(changes)
         make_durable_folder(self._disk, self._folder)
         created = not self._disk.exists(self.path)
         fd = self._disk.open(self.path, create=True)

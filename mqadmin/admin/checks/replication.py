@@ -15,7 +15,7 @@ from broker.errors import RocketMQError
 from broker.message.record import decode_record
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.broker import BrokerAdmin, ReplicationRecord
-from mqadmin.admin.checks.report import CheckRow, Metric, Status, worst
+from mqadmin.admin.checks.report import CheckRow, Metric, Sample, Status, failed_rows, worst
 from mqadmin.admin.session import AdminSession
 
 MASTER = "MASTER"
@@ -45,14 +45,7 @@ def check_replication(
     for item in listing.items:
         groups.setdefault(item.broker_name or item.address, []).append(item)
     rows = [_row(admin, name, items, limits, now) for name, items in sorted(groups.items())]
-    rows += [
-        CheckRow(
-            name=error.target or error.address or "broker",
-            status=Status.UNKNOWN.name,
-            message=error.message,
-        )
-        for error in listing.errors
-    ]
+    rows += failed_rows(listing.errors, Status.UNKNOWN)
     return rows
 
 
@@ -81,6 +74,14 @@ def _row(
             unit="B",
             warn=limits.warn_bytes,
             crit=limits.crit_bytes,
+            sample=Sample(
+                name="rocketmq_broker_commitlog_diff",
+                labels={
+                    "cluster": masters[0].cluster_name or "",
+                    "brokerIP": masters[0].address,
+                    "broker": name,
+                },
+            ),
         ),
         Metric(
             name="gapTime",

@@ -47,7 +47,7 @@ class FailoverAdmin:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._client = RoleClient(admin)
+        self.client = RoleClient(admin)
         self._wait_s = wait_s
         self._clock = clock
         self._sleep = sleep
@@ -61,7 +61,7 @@ class FailoverAdmin:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._client.close()
+        self.client.close()
 
     # ---- plans
 
@@ -89,13 +89,13 @@ class FailoverAdmin:
         return plan_promotion(name, members, "")
 
     def _members(self, name: str, address: str) -> list[Member]:
-        return self._client.members(name, address)
+        return self.client.members(name, address)
 
     def _named(self, broker: str) -> tuple[str, str]:
         """Return the broker name and the address, "" if a name was given."""
         if ":" in broker:
-            return self._client.role_of(broker).broker_name, broker
-        if not self._client.registered(broker):
+            return self.client.role_of(broker).broker_name, broker
+        if not self.client.registered(broker):
             raise ClientError(
                 f"no broker is named {broker}", "mqadmin cluster list shows names and addresses"
             )
@@ -130,7 +130,7 @@ class FailoverAdmin:
             run.begin("fence", info)
             if info is plan.master:
                 run.fenced_at = self._clock()
-            self._client.change(info.address, "fence", epoch=plan.epoch, target=plan.target.address)
+            self.client.change(info.address, "fence", epoch=plan.epoch, target=plan.target.address)
             run.fenced = True
             run.done()
 
@@ -139,10 +139,10 @@ class FailoverAdmin:
         plan = run.plan
         assert plan.master is not None
         run.begin("wait", plan.target)
-        run.expected = self._client.role_of(plan.master.address).max_offset
+        run.expected = self.client.role_of(plan.master.address).max_offset
         limit = self._clock() + self._wait_s
         while True:
-            info = self._client.role_of(plan.target.address)
+            info = self.client.role_of(plan.target.address)
             if info.max_offset >= run.expected:
                 break
             if self._clock() >= limit:
@@ -154,7 +154,7 @@ class FailoverAdmin:
             self._sleep(POLL_S)
         run.done()
         run.begin("synchronize", plan.target)
-        self._client.change(plan.target.address, "synchronize")
+        self.client.change(plan.target.address, "synchronize")
         run.done()
 
     def _promote(self, run: "_Run") -> None:
@@ -162,7 +162,7 @@ class FailoverAdmin:
         run.begin("promote", plan.target)
         expected = run.expected if plan.kind == "planned" else plan.target.max_offset
         properties = plan.master.replication_properties if plan.master is not None else None
-        self._client.change(
+        self.client.change(
             plan.target.address,
             "promote",
             properties,
@@ -182,7 +182,7 @@ class FailoverAdmin:
         plan, old = run.plan, run.plan.master
         assert old is not None
         run.begin("demote", old)
-        self._client.change(old.address, "demote", epoch=plan.epoch, broker_id=plan.demoted_id)
+        self.client.change(old.address, "demote", epoch=plan.epoch, broker_id=plan.demoted_id)
         info = self._await(
             old.address,
             lambda info: info.role == "SLAVE" and (info.connected or info.diverged_at >= 0),
@@ -204,7 +204,7 @@ class FailoverAdmin:
         info = None
         while self._clock() < limit:
             try:
-                info = self._client.alive(address)
+                info = self.client.alive(address)
             except RocketMQError:
                 info = None  # it has just closed its connections
             if info is not None and not info.changing and reached(info):
@@ -224,12 +224,12 @@ class FailoverAdmin:
         try:
             for info in (plan.master, plan.target, *plan.others):
                 try:
-                    self._client.change(
+                    self.client.change(
                         info.address, "fence", epoch=epoch, target=plan.master.address
                     )
                 except (ConnectError, RequestTimeoutError):
                     continue  # it was reachable before: it may be the cause of the failure
-            self._client.change(plan.master.address, "promote", epoch=epoch)
+            self.client.change(plan.master.address, "promote", epoch=epoch)
             run.notes.append(f"the switch was undone: {plan.master.address} accepts writes again")
         except RocketMQError as error:
             run.notes.append(

@@ -1,7 +1,4 @@
-"""Reading a topic from a position on, without joining a group and without a trace on the brokers.
-
-``group`` starts where a group's committed offsets are, and leaves them as they are.
-"""
+"""Reading a topic from a position on, without a group and without a trace on the brokers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -16,23 +13,18 @@ from mqadmin.admin.failure import describe
 from mqadmin.admin.message.queue_reader import QueueReader
 from mqadmin.admin.message.read import chosen_queues
 from mqadmin.admin.message.tail import Follower, Report
-from mqadmin.admin.offset.progress import committed_offsets
 from mqadmin.admin.session import AdminSession
 
 Position = Literal["earliest", "latest"]
 
 
 class ReadFrom(msgspec.Struct, frozen=True, kw_only=True):
-    """``start``: a position, or epoch ms; with ``group`` only for queues without an offset.
-
-    ``sql`` is an SQL92 expression and replaces ``tags``.
-    """
+    """``start``: a position, or epoch ms. ``sql``: an SQL92 expression that replaces ``tags``."""
 
     topic: str
     start: Position | int = "latest"
     tags: str = "*"
     sql: str | None = None
-    group: str | None = None
     broker: str | None = None
     queue_id: int | None = None
 
@@ -48,9 +40,9 @@ def read_from(
     consumer = QueueReader(admin, routes=admin.routes)
     route = admin.routes.get(question.topic)
     queues = chosen_queues(route, question.broker, question.queue_id)
-    starts = _starts(admin, consumer, question, queues, report)
+    starts = _starts(consumer, question, queues, report)
     follower = Follower(consumer, starts, question.tags, clock, sql=question.sql)
-    after_ms = question.start if isinstance(question.start, int) and not question.group else 0
+    after_ms = question.start if isinstance(question.start, int) else 0
     while True:
         arrived = follower.round()
         for error in follower.new_errors:
@@ -62,26 +54,20 @@ def read_from(
 
 
 def _starts(
-    admin: AdminSession,
     consumer: QueueReader,
     question: ReadFrom,
     queues: Sequence[MessageQueue],
     report: Report,
 ) -> dict[MessageQueue, int]:
     """Return the start of each queue that responds; raise the first error if none does."""
-    committed: Sequence[int | RocketMQError | None] = [None] * len(queues)
-    if question.group is not None:
-        places = [(consumer.address(queue), queue) for queue in queues]
-        committed = committed_offsets(admin, question.group, places)
     positions = _positions(consumer, queues, question.start)
     starts: dict[MessageQueue, int] = {}
     errors: list[RocketMQError] = []
-    for queue, own, position in zip(queues, committed, positions, strict=True):
-        value = position if own is None else own
-        if isinstance(value, RocketMQError):
-            errors.append(value)
+    for queue, position in zip(queues, positions, strict=True):
+        if isinstance(position, RocketMQError):
+            errors.append(position)
         else:
-            starts[queue] = value
+            starts[queue] = position
     if not starts:
         raise errors[0]
     for error in {error.message: error for error in errors}.values():

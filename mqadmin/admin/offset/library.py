@@ -15,13 +15,15 @@ import msgspec
 
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
-from broker.errors import ClientError, RocketMQError
+from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
+from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import describe
 from mqadmin.admin.group import group_replies
 from mqadmin.admin.message.queue_reader import PULL_ACCEPTS, QueueReader
+from mqadmin.admin.offset.offset_file import SavedOffset, SavedOffsets, save_offsets, write_offsets
 from mqadmin.admin.offset.progress import VERSION_5, committed_offsets, group_progress, route_of
 from mqadmin.admin.offset.reset import (
     CLIENTS,
@@ -38,16 +40,14 @@ from mqadmin.admin.offset.reset import (
     looks_like_epoch,
     moved_error,
     nothing_was_changed,
+    online_moved_error,
     reset_item,
     reset_request,
 )
 from mqadmin.admin.offset.target import (
     ResetTarget,
-    SavedOffset,
-    SavedOffsets,
     Unnamed,
     parse_target,
-    save_offsets,
     target_offsets,
 )
 from mqadmin.admin.result import Listing, TargetError
@@ -123,12 +123,61 @@ class OffsetAdmin:
                 f"topic {topic} has no such queue",
                 "mqadmin topic status TOPIC shows its queues",
             )
-        addresses = {name: route.reader(name) or "" for name in route.broker_names()}
+        whole = queue_id is None and target.kind in {"time", "earliest", "latest"}
+        plan = self._plan(group, queues, _readers([route]), target, whole=whole)
+        warnings = [*plan.warnings]
+        if looks_like_epoch(to):
+            warnings.append(f"{to} is a queue offset here; a time is written @{to}")
+        return msgspec.structs.replace(plan, topic=topic, to=to, warnings=warnings)
+
+    def plan_saved(self, saved: SavedOffsets, *, topic: str | None = None) -> ResetPlan:
+        """Plan the offsets of ``saved`` for its group, in all its topics or in ``topic``.
+
+        None removes a committed offset. A queue that no longer exists is an error of the plan;
+        offsets outside the range of a queue are clamped to its edge. ClientError when no queue
+        is left or no broker knows the group, ConfigError for a queue without a broker name in a
+        topic of several brokers.
+        """
+        entries = [one for one in saved.offsets if topic in (None, one.topic)]
+        topics = sorted({one.topic for one in entries})
+        if not topics:
+            raise ClientError(
+                f"no offset of {topic or 'any topic'} is given for group {saved.group}",
+                "the file names its topics",
+            )
+        routes = {name: self._admin.routes.find(name) for name in topics}
+        wanted = {_queue_of(one, routes[one.topic]): one.consumer_offset for one in entries}
+        present = {
+            queue
+            for route in routes.values()
+            if route is not None
+            for queue in route.subscribe_queues()
+        }
+        queues = sorted(queue for queue in wanted if queue in present)
+        missing = [_missing_queue(queue) for queue in sorted(wanted) if queue not in present]
+        if not queues:
+            raise ClientError(missing[0].message, missing[0].hint)
+        target = ResetTarget(kind="file", offsets=wanted)
+        readers = _readers([route for route in routes.values() if route is not None])
+        plan = self._plan(saved.group, queues, readers, target, whole=False)
+        return msgspec.structs.replace(
+            plan, topic=",".join(topics), to="file", errors=[*missing, *plan.errors]
+        )
+
+    def _plan(
+        self,
+        group: str,
+        queues: Sequence[MessageQueue],
+        addresses: Mapping[str, str],
+        target: ResetTarget,
+        *,
+        whole: bool,
+    ) -> ResetPlan:
+        """Plan ``queues``; ``whole``: the target is a time or an edge, in all queues of a topic."""
         items, errors, warnings = self._items(group, queues, addresses, target)
         connections = consumer_connections(self._admin, group)
         errors += connections.errors
         online = len(connections.connections)
-        whole = queue_id is None and target.kind in {"time", "earliest", "latest"}
         items, failed = self._of_known_group(group, items, online)
         errors += failed
         methods, failed, notes = self._reset_methods(
@@ -138,14 +187,12 @@ class OffsetAdmin:
         warnings += notes
         items, failed = choose_ways(items, methods, online)
         errors += failed
-        if looks_like_epoch(to):
-            warnings.append(f"{to} is a queue offset here; a time is written @{to}")
         if connections.message_model == "BROADCASTING":
             warnings.append(f"{group} consumes by broadcasting: each client keeps its own offsets")
         return ResetPlan(
             group=group,
-            topic=topic,
-            to=to,
+            topic="",
+            to="",
             online=online,
             items=items,
             errors=errors,
@@ -153,19 +200,22 @@ class OffsetAdmin:
             to_timestamp=target.number if target.kind == "time" else None,
         )
 
-    def apply_reset(self, plan: ResetPlan, *, undo_path: str | None = None) -> ResetPlan:
+    def apply_reset(
+        self, plan: ResetPlan, *, undo_path: str | None = None, exact: bool = False
+    ) -> ResetPlan:
         """Write the undo file, then reset queue by queue, then read back.
 
         ``undo_path`` None chooses a name in the working directory; the result contains it. The file
         is written before anything is changed and is readable by ``plan_reset(to="file:…")``; it is
         removed again when every broker refused. When the committed offsets of a group without
         clients differ from the plan, another process is changing them: nothing is changed and the
-        status of those items is ``moved``.
+        status of those items is ``moved``. With ``exact`` that also holds for a group with clients,
+        and for one that has or lost its clients since.
         """
         if plan.empty or not plan.items:
             return plan
         self._admin.renew()
-        plan = self._as_it_is_now(plan)
+        plan = self._as_it_is_now(plan, exact=exact)
         if any(item.status == "moved" for item in plan.items):
             return plan
         path = undo_path or self._undo_path(plan)
@@ -181,31 +231,36 @@ class OffsetAdmin:
         if any(item.status == "pending" for item in items):
             warnings.append(
                 f"the clients were notified and apply the reset within about {CLIENTS_OBEY_S} s: "
-                f"mqadmin offset show {plan.group} --topic {plan.topic} shows it"
+                f"mqadmin offset show {plan.group} shows it"
             )
         return msgspec.structs.replace(
             plan, items=items, errors=errors, warnings=warnings, undo_path=path if kept else None
         )
 
-    def export(self, group: str, path: str, *, topic: str | None = None) -> Listing[OffsetRecord]:
-        """Write the committed offsets of a group to a new file, readable by ``to=file:…``."""
+    def saved(self, group: str, *, topic: str | None = None) -> Listing[SavedOffset]:
+        """Return the committed offsets of a group as an offsets file has them."""
         listing = self.show(group, topic=topic)
-        save_offsets(
-            path,
-            SavedOffsets(
-                group=group,
-                created_timestamp=self._clock.now_ms(),
-                offsets=[
-                    SavedOffset(
-                        topic=one.topic,
-                        broker_name=one.broker_name,
-                        queue_id=one.queue_id,
-                        consumer_offset=one.consumer_offset,
-                    )
-                    for one in listing.items
-                ],
-            ),
+        return Listing(
+            items=[
+                SavedOffset(
+                    topic=one.topic,
+                    queue_id=one.queue_id,
+                    consumer_offset=one.consumer_offset,
+                    broker_name=one.broker_name,
+                )
+                for one in listing.items
+                if one.max_offset is not None
+            ],
+            errors=listing.errors,
         )
+
+    def export(self, group: str, path: str, *, topic: str | None = None) -> Listing[SavedOffset]:
+        """Write the committed offsets of a group to a new file: CSV for ``.csv``, else JSON."""
+        listing = self.saved(group, topic=topic)
+        if listing.items:
+            now_ms = self._clock.now_ms()
+            content = SavedOffsets(group=group, created_timestamp=now_ms, offsets=listing.items)
+            write_offsets(path, content)
         return listing
 
     # --- planning -------------------------------------------------------------------------
@@ -381,7 +436,7 @@ class OffsetAdmin:
         ]
         self._admin.call_all(requests, accept=PULL_ACCEPTS)
 
-    def _as_it_is_now(self, plan: ResetPlan) -> ResetPlan:
+    def _as_it_is_now(self, plan: ResetPlan, *, exact: bool) -> ResetPlan:
         """Return the plan with the present offsets.
 
         Connected clients commit continuously, so a change is expected while the group is online;
@@ -397,7 +452,7 @@ class OffsetAdmin:
         for item, (address, queue), offset in zip(plan.items, places, offsets, strict=True):
             if isinstance(offset, RocketMQError) or offset == item.current_offset:
                 items.append(item)
-            elif plan.online:
+            elif plan.online and not exact:
                 place = (address, item.min_offset, item.max_offset, offset)
                 now = reset_item(plan.group, queue, place, item.new_offset)
                 items.append(
@@ -413,6 +468,11 @@ class OffsetAdmin:
                 error = moved_error(item, offset)
                 items.append(msgspec.structs.replace(item, status="moved", error=error))
                 errors.append(error)
+        online = len(consumer_connections(self._admin, plan.group).connections) if exact else 0
+        if exact and bool(online) != bool(plan.online):
+            error = online_moved_error(plan, online)
+            errors.append(error)
+            items = [msgspec.structs.replace(one, status="moved", error=error) for one in items]
         if errors:
             items = [
                 msgspec.structs.replace(item, status="skipped")
@@ -432,7 +492,9 @@ class OffsetAdmin:
             [
                 (
                     items[index].address,
-                    MessageQueue(plan.topic, items[index].broker_name, items[index].queue_id),
+                    MessageQueue(
+                        items[index].topic, items[index].broker_name, items[index].queue_id
+                    ),
                 )
                 for index in open_items
             ],
@@ -456,7 +518,9 @@ class OffsetAdmin:
         return items
 
     def _undo_path(self, plan: ResetPlan) -> str:
-        name = f"offset-undo-{plan.group}-{plan.topic}-{self._clock.now_ms()}.json"
+        topics = plan.topic.split(",")
+        place = topics[0] if len(topics) == 1 else f"{len(topics)}-topics"
+        name = f"offset-undo-{plan.group}-{place}-{self._clock.now_ms()}.json"
         return name.replace("%", "_").replace("|", "_")
 
     def _saved(self, plan: ResetPlan) -> SavedOffsets:
@@ -473,6 +537,35 @@ class OffsetAdmin:
                 for item in plan.items
             ],
         )
+
+
+def _readers(routes: Sequence[Route]) -> dict[str, str]:
+    """Return the address of each broker name that ``routes`` contain."""
+    return {name: route.reader(name) or "" for route in routes for name in route.broker_names()}
+
+
+def _queue_of(saved: SavedOffset, route: Route | None) -> MessageQueue:
+    """Return the queue of an entry; one without a broker name is of the topic's only broker."""
+    name = saved.broker_name
+    if name is None and route is not None:
+        names = route.broker_names()
+        if len(names) > 1:
+            raise ConfigError(
+                f"{saved.topic} queue {saved.queue_id}: no broker is named, and the topic is on "
+                f"{', '.join(names)}",
+                "add the broker name as the fourth column",
+            )
+        name = names[0] if names else None
+    return MessageQueue(saved.topic, name or "-", saved.queue_id)
+
+
+def _missing_queue(queue: MessageQueue) -> TargetError:
+    return TargetError(
+        kind="client",
+        message=f"{_name(queue)}: the topic has no such queue",
+        hint=f"mqadmin topic status {queue.topic} shows its queues",
+        target=_name(queue),
+    )
 
 
 def _name(queue: MessageQueue) -> str:

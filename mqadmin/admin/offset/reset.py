@@ -195,6 +195,17 @@ def moved_error(item: ResetItem, offset: int | None) -> TargetError:
     )
 
 
+def online_moved_error(plan: ResetPlan, online: int) -> TargetError:
+    """Build the error for a group that has or lost its clients since the plan."""
+    return TargetError(
+        kind="moved",
+        message=f"group {plan.group} had {plan.online} connected clients in the plan and has "
+        f"{online} now; nothing was changed",
+        hint="make the plan again",
+        target=plan.group,
+    )
+
+
 def reset_request(item: ResetItem) -> Any:
     """Build the request that sets one queue: a server-side reset or a commit."""
     if item.via == DIRECT:

@@ -17,20 +17,15 @@ from enum import Enum
 
 import msgspec
 
-from broker.common.encoding.java_json import loads
 from broker.common.message_queue import MessageQueue
 from broker.common.times import parse_duration_ms, parse_time_ms
 from broker.errors import ConfigError, RocketMQError
 from mqadmin.admin.message.queue_reader import QueueReader
+from mqadmin.admin.offset.offset_file import load_offsets
 from mqadmin.admin.session import AdminSession
-
-FILE_SCHEMA = "mqadmin.offsets/1"
 
 #: Lengths of epoch seconds and milliseconds written in digits, from 2001 on.
 EPOCH_DIGITS = (10, 13)
-
-#: Maximum offsets in one file: far above the queues of any group, and bounds the memory.
-FILE_ENTRIES = 1_000_000
 
 
 class Unnamed(Enum):
@@ -55,24 +50,6 @@ class ResetTarget(msgspec.Struct, frozen=True, kw_only=True):
     offsets: Mapping[MessageQueue, int | None] = {}
 
 
-class SavedOffset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One queue of an offsets file; ``consumerOffset`` None: nothing was committed."""
-
-    topic: str
-    broker_name: str
-    queue_id: int
-    consumer_offset: int | None
-
-
-class SavedOffsets(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An offsets file: undo of a reset, or export of a group. ``createdTimestamp`` in ms."""
-
-    group: str
-    offsets: Sequence[SavedOffset]
-    created_timestamp: int = 0
-    schema: str = FILE_SCHEMA
-
-
 def parse_target(text: str, now_ms: int) -> ResetTarget:
     """Parse the text after ``--to``; ConfigError when it is not a target."""
     word = text.strip()
@@ -95,6 +72,7 @@ def parse_target(text: str, now_ms: int) -> ResetTarget:
             offsets={
                 MessageQueue(one.topic, one.broker_name, one.queue_id): one.consumer_offset
                 for one in saved.offsets
+                if one.broker_name is not None
             },
         )
     if word.isascii() and word.isdigit():
@@ -133,43 +111,6 @@ def target_offsets(
     if target.kind == "latest":
         return [high for _, high, _ in ranges]
     return [target.number] * len(queues)
-
-
-def load_offsets(path: str) -> SavedOffsets:
-    """Read an offsets file; ConfigError with the path when it cannot be used."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"offsets file {path}: {_reason(error)}", "is the path right?") from error
-    try:
-        saved = msgspec.convert(loads(text), SavedOffsets)
-    except (RocketMQError, msgspec.ValidationError) as error:
-        raise ConfigError(
-            f"offsets file {path}: {error}", "it is written by offset reset and offset export"
-        ) from error
-    if saved.schema != FILE_SCHEMA:
-        raise ConfigError(f"offsets file {path}: schema {saved.schema}, not {FILE_SCHEMA}")
-    if len(saved.offsets) > FILE_ENTRIES:
-        raise ConfigError(f"offsets file {path}: more than {FILE_ENTRIES} queues")
-    return saved
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def save_offsets(path: str, saved: SavedOffsets) -> None:
-    """Write an offsets file that must not exist yet; ConfigError with the path otherwise."""
-    data = msgspec.json.format(msgspec.json.encode(saved), indent=2)
-    try:
-        with open(path, "xb") as file:
-            file.write(data + b"\n")
-            file.flush()
-    except OSError as error:
-        raise ConfigError(
-            f"offsets file {path}: {error.strerror or error}", "name another file"
-        ) from error
 
 
 def _whole(text: str, word: str) -> int:

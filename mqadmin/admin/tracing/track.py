@@ -99,7 +99,7 @@ class MessageTracker:
                 offset = self._committed(group, message, address)
             except RocketMQError as error:
                 errors.append(describe(error, address=address, target=group))
-        verdict, detail = _verdict(connected, message, offset, known=address is not None)
+        verdict, detail = verdict_of(connected, message, offset, known=address is not None)
         record = TrackRecord(
             group=group,
             track_type=verdict,
@@ -127,7 +127,7 @@ class MessageTracker:
         return None if reply.code != ResponseCode.SUCCESS or text is None else int(text)
 
 
-def _verdict(
+def verdict_of(
     connected: ConsumerConnections, message: MessageRow, offset: int | None, *, known: bool
 ) -> tuple[str, str]:
     """Return track type and a sentence that explains it."""

@@ -178,9 +178,9 @@ def consume(
 ) -> None:
     """Consume a topic from its first message and measure the rate.
 
-    A new group starts at the earliest message and is deleted afterwards (a Java broker with
-    autoCreateSubscriptionGroup creates it again when its last pull ends); --group continues at
-    its committed offsets and commits. The time runs from the first to the last message. The
+    A new group starts at the earliest message and is deleted afterwards, once the brokers have
+    answered its last pulls (Java: up to 6 s later); --group continues at its committed offsets
+    and commits. The time runs from the first to the last message. The
     latency is the age of a message when it arrives, by the clocks of both machines: it shows the
     delay of new messages, and the backlog of old ones. It ends after --duration, --count, or
     --idle without a message.
@@ -200,7 +200,7 @@ def consume(
         session,
         library,
         options,
-        lambda bench: bench.consume(name),
+        lambda bench: bench.consume(name, temporary=group is None),
         temporary=name if group is None else None,
     )
     _show(session, BENCH_CONSUME, result, plot)
@@ -253,7 +253,7 @@ def roundtrip(
         session,
         library,
         options,
-        lambda bench: bench.roundtrip(name),
+        lambda bench: bench.roundtrip(name, temporary=group is None),
         temporary=name if group is None else None,
     )
     _show(session, BENCH_ROUNDTRIP, result, plot)
@@ -287,6 +287,7 @@ def _check_plot(session: Session, plot: bool | None) -> None:
 
 def _prepared(session: Session, topic: str, create: bool, queues: int) -> "TrafficLibrary":
     """Return the library; the topic exists then."""
+    session.guard_sending()
     library = traffic(session.settings)
     if create:
         library.create_topic(session.admin, topic, queues)
@@ -309,7 +310,9 @@ def _measured(
         def show(meter: "Meter") -> None:
             measured_ms = max(0.0, meter.elapsed_ms)
             rate = meter.messages / (measured_ms / 1000) if measured_ms else 0.0
-            text = f"{meter.messages} messages, {rate:.0f}/s, {meter.failed} failed"
+            text = f"{meter.messages} messages, {rate:.0f}/s"
+            if meter.failed:
+                text += f", {meter.failed} failed"
             done, total = measured_ms, float(options.duration_ms or 0)
             if options.count is not None:
                 done, total = float(meter.messages), float(options.count)

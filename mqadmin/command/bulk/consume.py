@@ -12,6 +12,8 @@ from mqadmin.command.execution.status import PARTLY, UNREACHABLE
 from mqadmin.command.framework.declare import Option
 from mqadmin.command.framework.values import count, duration_ms, start_position, start_word
 from mqadmin.command.message import NOUN, BodyForm, Place, Raw, Topic, one_topic
+from mqadmin.output.progress import Progress
+from mqadmin.output.stdio import stdout_is_terminal
 from mqadmin.output.view import View
 from mqadmin.traffic.options import Limits
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from mqadmin.admin.message.record import BodyView
     from mqadmin.admin.result import TargetError
     from mqadmin.message_row import MessageRow
-    from mqadmin.traffic.consume import GroupConsumer, TopicConsumer
+    from mqadmin.traffic.consume import CommitRule, GroupConsumer, TopicConsumer
     from mqadmin.traffic.library import TrafficLibrary
     from mqadmin.traffic.stop import StopSignal
 
@@ -55,7 +57,7 @@ def consume(
     ] = None,
     no_commit: Annotated[
         bool,
-        Option("--no-commit", help="Read from the group's offsets without joining it."),
+        Option("--no-commit", help="Join the group, but leave its offsets as they are."),
     ] = False,
     tags: Annotated[
         str | None, Option("--tag", "--tags", metavar="EXPR", help="Only these tags: 'a || b'.")
@@ -100,8 +102,10 @@ def consume(
     and commits a message after it was written and flushed: Ctrl-C, SIGTERM and a closed pipe
     commit exactly the messages that were printed. After kill -9 the last second is printed again.
     With -o json or -o yaml, which are complete only at their end, everything is committed there.
-    --no-commit reads from the group's offsets but does not join it: other members keep their
-    queues. Without --group no group is used, and brokers keep no trace of it.
+    With --no-commit nothing is committed: after the command has left, the other members get the
+    messages of its queues again. All members of a group need the same subscription: without --tag
+    and --sql the filter of the connected members is used; another filter, or a group with further
+    topics, is refused. Without --group no group is used, and brokers keep no trace of it.
 
     A group continues at its committed offsets; --start applies to queues without one. It ends
     with --limit, --for, --idle or Ctrl-C (status 130). --timeout bounds the connection, not the
@@ -118,16 +122,16 @@ def consume(
             f"msg consume: {session.form} is one document, which would not end",
             "use -o ndjson, or stop it with --limit, --for or --idle",
         )
+    if group is not None and not no_commit:
+        session.guard_sending()
     view = body_view(body, raw)
     limits = Limits(count=limit, for_ms=duration, idle_ms=idle)
     position = start_position(start)
     library = traffic(session.settings)
     with client_warnings(session) as warnings, library.stop_signal() as stop:
-        if group is None or no_commit:
-            failed: list[TargetError] = []
+        if group is None:
 
             def report(error: "TargetError") -> None:
-                failed.append(error)
                 session.report_targets([error], some_worked=True)
 
             reader = library.topic_consumer(
@@ -137,7 +141,6 @@ def consume(
                 start=position,
                 tags=tags or "*",
                 sql=sql,
-                group=group,
             )
             with reader:
                 _print(session, library, reader, limits, stop, view)
@@ -147,8 +150,8 @@ def consume(
                 group,
                 topic,
                 start=position,
-                commit_at_end=session.form in ("json", "yaml"),
-                tags=tags or "*",
+                commit=_commit_rule(session, no_commit=no_commit),
+                tags=tags,
                 sql=sql,
             )
             with member:
@@ -163,6 +166,12 @@ def consume(
             session.status = 128 + stop.number
 
 
+def _commit_rule(session: Session, *, no_commit: bool) -> "CommitRule":
+    if no_commit:
+        return "never"
+    return "at end" if session.form in ("json", "yaml") else "as printed"
+
+
 def _print(
     session: Session,
     library: "TrafficLibrary",
@@ -171,17 +180,30 @@ def _print(
     stop: "StopSignal",
     view: "BodyView",
 ) -> int:
-    """Print messages; return their number."""
-    found = consumer.messages(limits, stop)
+    """Print messages; return their number. Progress is shown unless they go to the terminal."""
+    with Progress(enabled=not stdout_is_terminal()) as progress:
+        printed = 0
 
-    def rows() -> "Iterator[MessageRow]":
-        for name, message in found:
-            yield library.row(name, message, view)
+        def show() -> None:
+            label = f"{printed} messages, {printed / max(progress.seconds, 0.001):.0f}/s"
+            if limits.count is not None:
+                progress.show_part(label, printed, limits.count)
+            else:
+                progress.show_part(label, progress.seconds * 1000, limits.for_ms or 0)
 
-    try:
-        return session.emit(MSG_CONSUME, rows(), live=True, quiet=True)
-    finally:
-        found.close()  # the message at which the output failed was not printed
+        found = consumer.messages(limits, stop, show)
+
+        def rows() -> "Iterator[MessageRow]":
+            nonlocal printed
+            for name, message in found:
+                yield library.row(name, message, view)
+                printed += 1
+                show()
+
+        try:
+            return session.emit(MSG_CONSUME, rows(), live=True, quiet=True)
+        finally:
+            found.close()  # the message at which the output failed was not printed
 
 
 def _print_and_commit(

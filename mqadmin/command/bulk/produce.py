@@ -22,7 +22,7 @@ from mqadmin.command.framework.values import (
 from mqadmin.command.message import NOUN
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.progress import Progress
-from mqadmin.output.stdio import input_stream, stdin_is_terminal
+from mqadmin.output.stdio import input_stream, stdin_is_terminal, stdout_is_terminal
 from mqadmin.output.view import View
 from mqadmin.traffic.options import Defaults, ProduceOptions, SenderConfig
 
@@ -220,6 +220,7 @@ def produce(
 
 
 def _run(session: Session, options: ProduceOptions, paths: list[str], *, results: bool) -> None:
+    session.guard_sending()
     total = 0 if "-" in paths else sum(getsize(path) for path in paths)
     if session.dry_run:
         session.announce(())
@@ -230,18 +231,19 @@ def _run(session: Session, options: ProduceOptions, paths: list[str], *, results
     with (
         client_warnings(session),
         library.stop_signal() as stop,
-        Progress() as progress,
+        Progress(enabled=not (results and stdout_is_terminal())) as progress,
     ):
 
         def on_failure(failure: "LineFailure") -> None:
             reported.append(failure.message)
             emit_error(_report_of(failure), form=session.form)
 
-        def on_progress(read_bytes: int) -> None:
-            report = run.report
-            seconds = max(progress.seconds, 0.001)
-            label = f"{report.sent} sent, {report.sent / seconds:.0f}/s"
-            progress.show(label, read_bytes, total)
+        def on_progress(done_bytes: int) -> None:
+            sent, failed = run.report.sent, run.report.failed
+            label = f"{sent} sent, {sent / max(progress.seconds, 0.001):.0f}/s"
+            if failed:
+                label += f", {failed} failed"
+            progress.show_part(label, done_bytes, total)
 
         run = library.produce(stop, options, on_failure=on_failure, on_progress=on_progress)
         sources = library.sources(paths, input_stream())

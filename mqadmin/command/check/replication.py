@@ -3,9 +3,17 @@
 from typing import Annotated
 
 from mqadmin.admin.checks.replication import Limits, check_replication
-from mqadmin.command.check.noun import NOUN, gap_limits, gap_text, run_check
+from mqadmin.command.check.noun import (
+    NOUN,
+    Broker,
+    Cluster,
+    Outfile,
+    gap_limits,
+    gap_text,
+    run_check,
+)
 from mqadmin.command.execution.session import Session
-from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.framework.declare import Option
 from mqadmin.command.framework.values import whole
 from mqadmin.output.view import View
 
@@ -22,14 +30,8 @@ CHECK_REPLICATION = View("check.replication", ("name", "status", "message"))
 )
 def replication(
     session: Session,
-    broker: Annotated[
-        str | None,
-        Argument("BROKER", help="Broker name; default: all brokers.", complete="broker"),
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        Option("--cluster", "-c", metavar="NAME", help="Only brokers of this cluster."),
-    ] = None,
+    broker: Broker = None,
+    cluster: Cluster = None,
     warn: Annotated[
         str,
         Option(
@@ -52,6 +54,7 @@ def replication(
         int,
         Option("--in-sync", metavar="N", help="Critical with fewer slaves in sync.", parse=whole),
     ] = 1,
+    outfile: Outfile = None,
 ) -> None:
     """Check that the slaves of each master are connected and close to it.
 
@@ -71,4 +74,5 @@ def replication(
         session,
         "replication",
         lambda: check_replication(session.admin, limits, broker=broker, cluster=cluster),
+        outfile=outfile,
     )

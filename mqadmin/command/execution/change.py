@@ -52,10 +52,10 @@ def run_change(
     session.announce(change.address for change in plan.changes if change.step == 0)
     for warning in plan.warnings:
         session.note(f"warning: {warning}")
-    planned = [_planned(change) for change in plan.changes]
-    if session.dry_run:
+    planned = [_planned(plan, change) for change in plan.changes]
+    if session.changes_nothing:
         _show(session, planned, plan.errors)
-        session.end_dry_run()
+        session.end_without_change(plan)
         return
     if plan.empty:
         _show(session, planned, plan.errors)
@@ -67,7 +67,16 @@ def run_change(
             session.note(f"{row['target']}: {row['action']} {row['change']}")
         if not session.consent(question):
             return
-    applied = library.apply(plan)
+    show_applied(session, library.apply(plan))
+
+
+def show_plan(session: Session, plan: "Plan") -> None:
+    """Print the planned changes, and the targets that could not be read."""
+    _show(session, [_planned(plan, change) for change in plan.changes], plan.errors)
+
+
+def show_applied(session: Session, applied: "Applied") -> None:
+    """Print the result of a plan and set the status."""
     _show(session, [_result(item) for item in applied.items], applied.errors)
     session.status = _status(applied)
 
@@ -81,9 +90,9 @@ def _show(session: Session, rows: list[dict[str, Any]], errors: Sequence[Any]) -
     session.report_targets(errors, some_worked=bool(rows))
 
 
-def _planned(change: "Change") -> dict[str, Any]:
+def _planned(plan: "Plan", change: "Change") -> dict[str, Any]:
     return {
-        "target": change.target,
+        "target": plan.target_name(change),
         "address": change.address,
         "action": change.action,
         "change": difference(change.before, change.after),

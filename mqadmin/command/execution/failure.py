@@ -24,6 +24,14 @@ class UsageFault(errors.RocketMQError):
     """The command line is invalid or incomplete."""
 
 
+class ReadOnlyFault(errors.RocketMQError):
+    """A change of a cluster whose context is read-only."""
+
+
+class MovedFault(errors.RocketMQError):
+    """The cluster is no longer as a plan found it."""
+
+
 class NoResults(errors.RocketMQError):
     """The query succeeded without a result."""
 
@@ -32,6 +40,8 @@ class NoResults(errors.RocketMQError):
 FAILURES: tuple[tuple[type[BaseException], str, int], ...] = (
     (UsageFault, "usage", USAGE),
     (NoResults, "notFound", NO),
+    (ReadOnlyFault, "notPermitted", NOT_PERMITTED),
+    (MovedFault, "moved", MOVED),
     (errors.RequestTimeoutError, "timeout", UNREACHABLE),
     (errors.ConnectError, "unreachable", UNREACHABLE),
     (errors.RemotingError, "unreachable", UNREACHABLE),

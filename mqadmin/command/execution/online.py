@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mqadmin.admin.message.query import MessageQueries
     from mqadmin.admin.message.record import BodyView
     from mqadmin.admin.offset.library import OffsetAdmin
+    from mqadmin.admin.offset.reset import ResetPlan
+    from mqadmin.admin.result import Plan
     from mqadmin.admin.session import AdminSession
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.message_row import MessageRow
@@ -198,15 +200,21 @@ def decoded_id(text: str) -> "DecodedId":
     return decode_id(text)
 
 
-def read_dead_letters(data: bytes, source: str) -> "list[DeadLetter]":
-    """Read dead letters from the content of the file ``source``."""
+def read_dead_letters(
+    content: "bytes | Iterable[MessageRow]", source: str = ""
+) -> "list[DeadLetter]":
+    """Read dead letters from the content of the file ``source``, or from messages of a DLQ."""
     from mqadmin.admin.dlq import dead_letters as library
 
-    return library.read_dead_letters(data, source)
+    if isinstance(content, bytes):
+        return library.read_dead_letters(content, source)
+    return [library.dead_letter_of(row) for row in content]
 
 
-def dead_letters_of(rows: "Iterable[MessageRow]") -> "list[DeadLetter]":
-    """Build dead letters from messages of a DLQ."""
-    from mqadmin.admin.dlq.dead_letters import dead_letter_of
+def write_plan(
+    admin: "AdminSession", plan: "Plan | ResetPlan", path: str, *, verb: str, context: str
+) -> str:
+    """Write the plan of a change to a new file; return the path as a word of a shell."""
+    from mqadmin.admin.plans.plan_file import write_plan_file
 
-    return [dead_letter_of(row) for row in rows]
+    return write_plan_file(admin, plan, path, verb=verb, context=context)

@@ -22,14 +22,19 @@ from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.doctor.finding import Finding
 from mqadmin.admin.failover.log_diff import LogDiff
 from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
+from mqadmin.admin.load.brokers import BrokerLoad
+from mqadmin.admin.load.topics import TopicLoad
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
 from mqadmin.admin.namesrv.library import KvRecord, NamesrvConfigRecord
 from mqadmin.admin.offset.library import OffsetRecord
+from mqadmin.admin.offset.offset_file import SavedOffset
 from mqadmin.admin.offset.reset import ResetItem
+from mqadmin.admin.offset.transfer import OffsetAt
 from mqadmin.admin.pop.modes import AssignmentRecord, ModeRecord
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
 from mqadmin.admin.topics.queries import AllocationRecord
@@ -77,6 +82,8 @@ from mqadmin.transaction_row import TransactionRow
 _CHANGES: Final = ("create", "update", "delete")
 
 ROW_TYPES: Final[dict[str, Any]] = {
+    "apply": ChangeRow,
+    "apply.offsets": ResetItem,
     **{f"{noun}.{verb}": ChangeRow for noun in ("user", "acl") for verb in _CHANGES},
     "acl.get": AclRecord,
     "acl.list": AclRecord,
@@ -97,9 +104,20 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "broker.promote": SwitchStep,
     "broker.stats": StatisticsRecord,
     "broker.status": BrokerStatus,
+    "check.broker": CheckRow,
+    "check.certificate": CheckRow,
+    "check.clock": CheckRow,
+    "check.disk": CheckRow,
+    "check.dlq": CheckRow,
+    "check.lag": CheckRow,
+    "check.namesrv": CheckRow,
     "check.replication": CheckRow,
+    "check.store": CheckRow,
+    "cluster.doctor": Finding,
     "cluster.list": ClusterRecord,
+    "cluster.top": BrokerLoad,
     "consumer.connections": ConsumerConnections,
+    "consumer.doctor": Finding,
     "consumer.lag": LagRecord,
     "consumer.list": ConsumerRecord,
     "context.list": ContextRow,
@@ -132,7 +150,12 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "msg.tail": MessageRow,
     "msg.trace": TraceRow,
     "msg.track": TrackRecord,
+    "offset.at": OffsetAt,
+    "offset.clone": ResetItem,
+    "offset.export": SavedOffset,
+    "offset.import": ResetItem,
     "offset.reset": ResetItem,
+    "offset.undo": ResetItem,
     "offset.show": OffsetRecord,
     "java.list": JavaNameRow,
     "namesrv.config.set": ChangeRow,
@@ -156,7 +179,9 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.perm": ChangeRow,
     "topic.route": TopicRoute,
     "topic.show": TopicRecord,
+    "topic.stats": TopicLoad,
     "topic.status": TopicStatus,
+    "topic.top": TopicLoad,
     "topic.update": ChangeRow,
     "store.config": ConfigRow,
     "store.diff": StoreDiff,

@@ -6,14 +6,24 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mqadmin.command.execution.failure import (
+    NoResults,
+    ReadOnlyFault,
     UsageFault,
     report_of,
     status_of,
     target_report,
     target_status,
 )
-from mqadmin.command.execution.online import connect
-from mqadmin.command.execution.status import DEFECT, DONE, INTERRUPTED, NO, PARTLY
+from mqadmin.command.execution.online import connect, write_plan
+from mqadmin.command.execution.status import (
+    CHECK_NOUN,
+    CHECK_UNKNOWN,
+    DEFECT,
+    DONE,
+    INTERRUPTED,
+    NO,
+    PARTLY,
+)
 from mqadmin.command.framework.declare import Verb
 from mqadmin.output.errors import ErrorReport, emit_error, emit_note
 from mqadmin.output.stdio import (
@@ -27,7 +37,8 @@ from mqadmin.output.view import FORMATS, PROMETHEUS, Outcome, View
 from mqadmin.settings import Settings, resolve
 
 if TYPE_CHECKING:
-    from mqadmin.admin.result import Listing, TargetError
+    from mqadmin.admin.offset.reset import ResetPlan
+    from mqadmin.admin.result import Listing, Plan, TargetError
     from mqadmin.admin.session import AdminSession
 
 
@@ -48,6 +59,7 @@ class Session:
         self.form = str(settings.text("output") or "table")
         self._admin: AdminSession | None = None
         self._place = ""  # context, clusters and name servers of a change, for the question
+        self._guarded = True  # the change concerns a cluster, not only local files
 
     @property
     def admin(self) -> "AdminSession":
@@ -64,8 +76,24 @@ class Session:
 
     @property
     def yes(self) -> bool:
-        """True when changes need no confirmation."""
-        return bool(self.options.get("yes"))
+        """True when changes need no further confirmation.
+
+        A protected context is confirmed by its name only.
+        """
+        named = self.options.get("yes_context")
+        protected = self.settings.protected_context if self._guarded else ""
+        return named == protected if protected else bool(named or self.options.get("yes"))
+
+    @property
+    def plan_path(self) -> str | None:
+        """The file for the plan of a change (``--plan``), which is then not applied."""
+        path = self.options.get("plan")
+        return None if path is None else str(path)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """True with --dry-run and --plan."""
+        return self.dry_run or self.plan_path is not None
 
     @property
     def color(self) -> bool:
@@ -196,12 +224,59 @@ class Session:
         """Write a line that is not data to stderr."""
         emit_note(text)
 
-    def require_consent(self) -> None:
-        """Refuse a change that cannot be confirmed, before anything is read."""
-        if not (self.yes or self.dry_run or stdin_is_terminal()):
+    def require_consent(self, *, cluster: bool = True) -> None:
+        """Refuse a change that is not permitted or cannot be confirmed, before anything is read.
+
+        ``cluster`` False: the change concerns local files, which no context guards.
+        """
+        self._guarded = cluster
+        if cluster:
+            self._check_guards()
+        protected = self.settings.protected_context if cluster else ""
+        if not (self.yes or self.changes_nothing or stdin_is_terminal()):
+            if protected:
+                raise UsageFault(
+                    f"{self.verb.path}: context {protected} is protected, a change needs its name; "
+                    "nothing was changed",
+                    f"add --yes {protected} to apply it, or --dry-run to show the plan",
+                )
             raise UsageFault(
                 f"{self.verb.path}: a change needs --yes without a terminal; nothing was changed",
                 "add --yes to apply it, or --dry-run to show the plan",
+            )
+
+    def guard_sending(self) -> None:
+        """Refuse or confirm a command that writes messages or offsets without asking for consent.
+
+        It asks only if the context is protected.
+        """
+        self._check_guards()
+        if self.settings.protected_context and not self.changes_nothing:
+            self.require_consent()
+            self._place = self._place or f"context {self.settings.context or '-'}"
+            if not self.consent(f"{self.verb.path}?"):
+                raise NoResults(f"{self.verb.path}: not confirmed")
+        for sentence in self.settings.overrides:
+            self.note(f"warning: {sentence}")
+
+    def _check_guards(self) -> None:
+        """Refuse a change of a read-only cluster, and a confirmation of another context."""
+        settings = self.settings
+        if settings.read_only_context and not self.changes_nothing:
+            name = settings.read_only_context
+            place = (
+                f" (name server {';'.join(settings.namesrv)})" if name != settings.context else ""
+            )
+            raise ReadOnlyFault(
+                f"{self.verb.path}: context {name} is read-only{place}; nothing was changed",
+                f"mqadmin context set {name} --no-read-only, or --dry-run to show the plan",
+            )
+        named = self.options.get("yes_context")
+        if named is not None and named not in (settings.context, settings.protected_context):
+            raise UsageFault(
+                f"{self.verb.path}: --yes {named}, but the context in use is "
+                f"{settings.context or '-'}; nothing was changed",
+                f"mqadmin context use {named}, or --context {named}",
             )
 
     def announce(self, addresses: Iterable[str]) -> None:
@@ -228,11 +303,25 @@ class Session:
         if self.yes:
             return True
         place = f"{self._place}: " if self._place else ""
-        if read_answer(f"{place}{question} [y/N] ").lower() in ("y", "yes"):
+        protected = self.settings.protected_context if self._guarded else ""
+        if protected:
+            typed = read_answer(f"{place}{question} type the name of the context ({protected}): ")
+            if typed.strip() == protected:
+                return True
+        elif read_answer(f"{place}{question} [y/N] ").lower() in ("y", "yes"):
             return True
         self.note("nothing was changed")
         self.status = NO
         return False
+
+    def end_without_change(self, plan: "Plan | ResetPlan") -> None:
+        """End a dry run, or write the plan file of ``--plan``."""
+        if self.plan_path is None:
+            self.end_dry_run()
+            return
+        context = self.settings.context
+        path = write_plan(self.admin, plan, self.plan_path, verb=self.verb.path, context=context)
+        self.note(f"nothing was changed; apply the plan with: mqadmin apply {path}")
 
     def end_dry_run(self) -> None:
         """Report in the last line that nothing was changed."""
@@ -244,6 +333,10 @@ class Session:
 
 
 def _refuse_dry_run(verb: Verb, options: dict[str, Any]) -> None:
+    if options.get("plan") is not None and not verb.plans:
+        raise UsageFault(f"{verb.path} has no plan that can be applied later", "omit --plan")
+    if options.get("dry_run") and options.get("plan") is not None:
+        raise UsageFault("--dry-run writes nothing and --plan writes a file", "omit one of them")
     if options.get("dry_run") and not verb.changes:
         raise UsageFault(f"{verb.path} changes nothing and has no --dry-run", "omit it")
 
@@ -273,7 +366,8 @@ def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
-        return _failed(error, form, verbose=bool(options.get("verbose")))
+        status = _failed(error, form, verbose=bool(options.get("verbose")))
+        return CHECK_UNKNOWN if verb.noun.name == CHECK_NOUN else status
 
 
 def _refuse_undecodable(verb: Verb, values: dict[str, Any]) -> None:
@@ -304,7 +398,7 @@ def emit_verb_schema(verb: Verb) -> int:
 
 def _checked_form(settings: Settings, verb: Verb) -> str:
     effective = settings.effective["output"]
-    is_check = verb.noun.name == "check" and effective.value == PROMETHEUS
+    is_check = verb.noun.name == CHECK_NOUN and effective.value == PROMETHEUS
     if effective.value not in FORMATS and not is_check:
         raise UsageFault(
             f"output ({effective.origin}): {effective.value!r} is not an output format",

@@ -15,6 +15,9 @@ status    meaning
 70        a defect of the program itself
 130       interrupted
 ========  =====================================================================
+
+The verbs of ``check`` exit with 0 ok, 1 warning, 2 critical, 3 unknown instead; a failure of the
+program, such as an invalid command line, is unknown there: 2 would raise a false alarm.
 """
 
 DONE = 0
@@ -28,3 +31,6 @@ DAMAGED = 7
 MOVED = 8
 DEFECT = 70
 INTERRUPTED = 130
+
+CHECK_NOUN = "check"
+CHECK_UNKNOWN = 3

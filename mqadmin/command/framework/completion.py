@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mqadmin.command.framework.declare import Noun, Option, Parameter
+from mqadmin.command.framework.declare import Noun, Option, Parameter, Verb
 from mqadmin.command.framework.nouns import NOUNS, load_noun
 from mqadmin.command.framework.options import GLOBALS
 from mqadmin.output.stdio import flush_out, silence_closed_pipe, write_out
@@ -194,6 +194,7 @@ class _Place:
         elif self.noun is None:
             if word in NOUNS:
                 self.noun = load_noun(word)
+                self._enter(self.noun.verbs.get(()))
         elif not self.at_verb:
             self._verb_word(word)
         else:
@@ -202,7 +203,9 @@ class _Place:
     def _verb_word(self, word: str) -> None:
         assert self.noun is not None
         self.words = (*self.words, word)
-        verb = self.noun.verbs.get(self.words)
+        self._enter(self.noun.verbs.get(self.words))
+
+    def _enter(self, verb: Verb | None) -> None:
         if verb is not None:
             self.at_verb = True
             self.own = verb.parameters

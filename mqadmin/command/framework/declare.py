@@ -193,11 +193,21 @@ class Verb:
     """One command: the words after the noun, the function, its outputs, worked examples.
 
     ``changes`` is true when the command changes something: only then ``--dry-run`` and ``--yes``
-    apply, elsewhere ``--dry-run`` is refused. ``views`` are the possible outputs, the default one
-    first.
+    apply, elsewhere ``--dry-run`` is refused. ``plans`` is true when the plan of the change can be
+    written to a file (``--plan``). ``views`` are the possible outputs, the default one first.
+    Without ``words`` the noun is the command: ``mqadmin apply FILE``.
     """
 
-    __slots__ = ("_parameters", "changes", "examples", "function", "noun", "views", "words")
+    __slots__ = (
+        "_parameters",
+        "changes",
+        "examples",
+        "function",
+        "noun",
+        "plans",
+        "views",
+        "words",
+    )
 
     def __init__(
         self,
@@ -208,8 +218,10 @@ class Verb:
         examples: tuple[str, ...],
         *,
         changes: bool,
+        plans: bool = False,
     ) -> None:
         self.noun = noun
+        self.plans = plans
         self.words = tuple(words.split())
         self.function = function
         self.views = views
@@ -262,12 +274,13 @@ class Noun:
         view: View | Sequence[View],
         examples: Sequence[str],
         changes: bool = False,
+        plans: bool = False,
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Register the decorated function as the command ``noun words``."""
         views = (view,) if isinstance(view, View) else tuple(view)
 
         def register(function: Callable[..., None]) -> Callable[..., None]:
-            verb = Verb(self, words, function, views, tuple(examples), changes=changes)
+            verb = Verb(self, words, function, views, tuple(examples), changes=changes, plans=plans)
             self.verbs[verb.words] = verb
             return function
 
@@ -275,7 +288,7 @@ class Noun:
 
     def find(self, words: Sequence[str]) -> tuple[Verb, int] | None:
         """Return the verb that ``words`` start with and how many of them belong to it."""
-        for count in (2, 1):
+        for count in (2, 1, 0):
             verb = self.verbs.get(tuple(words[:count]))
             if verb is not None and len(verb.words) == count:
                 return verb, count

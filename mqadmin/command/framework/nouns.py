@@ -29,7 +29,11 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "topic": NounEntry(
         "topic",
         "Create, inspect, change and delete topics.",
-        {"allocate": "maintenance.topic"},
+        {
+            "stats": "live.topic_load",
+            "top": "live.topic_load",
+            "allocate": "maintenance.topic",
+        },
     ),
     "msg": NounEntry(
         "message",
@@ -50,17 +54,26 @@ NOUNS: Final[dict[str, NounEntry]] = {
         "Show consumers: connected clients and lag.",
         {
             "mode": "pop.mode",
+            "doctor": "doctor.consumer",
             "running": "clients.running",
             "stack": "clients.running",
             "stats": "clients.consume_stats",
         },
     ),
-    "offset": NounEntry("offset", "Show and reset consumer offsets."),
+    "offset": NounEntry(
+        "offset",
+        "Show, reset, export, import and clone consumer offsets.",
+        dict.fromkeys(("export", "import", "clone", "undo", "at"), "saved_offsets.verbs"),
+    ),
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
     "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
-    "cluster": NounEntry("cluster", "List clusters and their brokers."),
+    "cluster": NounEntry(
+        "cluster",
+        "List clusters and their brokers.",
+        {"doctor": "doctor.cluster", "top": "live.cluster_top"},
+    ),
     "namesrv": NounEntry(
         "maintenance.namesrv",
         "Show and change name servers: configuration, KV configuration, write permissions.",
@@ -106,10 +119,17 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "check": NounEntry(
         "check.noun",
         "Check a cluster against thresholds, for monitoring systems.",
-        {"replication": "check.replication"},
+        {
+            word: f"check.{word}"
+            for word in (
+                *("broker", "lag", "dlq", "disk", "replication"),
+                *("namesrv", "store", "clock", "certificate"),
+            )
+        },
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
     "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
+    "apply": NounEntry("plans.apply", "Apply a plan that was written to a file."),
     "java": NounEntry(
         "java.noun", "Run the sub-commands of RocketMQ's Java tool under their own names."
     ),
@@ -128,7 +148,7 @@ def load_noun(name: str, verb: str = "") -> Noun:
     assert isinstance(noun, Noun), name
     if verb in entry.verbs:
         wanted = [entry.verbs[verb]]
-    elif any(words[0] == verb for words in noun.verbs):
+    elif any(words[:1] in ((verb,), ()) for words in noun.verbs):
         wanted = []
     else:
         wanted = list(entry.verbs.values())

@@ -108,6 +108,24 @@ DryRun = Annotated[bool, Option("--dry-run", help="Show the plan of a change; ch
 Yes = Annotated[
     bool, Option("-y", "--yes", help="Do not ask for confirmation; required without a terminal.")
 ]
+YesContext = Annotated[
+    str | None,
+    Option(
+        "--yes-context",
+        metavar="CONTEXT",
+        help="Confirm a change in this context; required if it is protected. Also --yes CONTEXT.",
+        complete="context",
+    ),
+]
+PlanFile = Annotated[
+    str | None,
+    Option(
+        "--plan",
+        metavar="FILE",
+        help="Write the plan of a change to a new file; change nothing. 'mqadmin apply' runs it.",
+        complete="file",
+    ),
+]
 NoColor = Annotated[
     bool, Option("--no-color", env="NO_COLOR", help="No colour, not even on a terminal.")
 ]
@@ -130,6 +148,8 @@ def global_options(
     tls_key: TlsKey = None,
     dry_run: DryRun = False,
     yes: Yes = False,
+    yes_context: YesContext = None,
+    plan: PlanFile = None,
     no_color: NoColor = False,
     verbose: Verbose = False,
 ) -> None:
@@ -138,7 +158,9 @@ def global_options(
 
 GLOBALS: tuple[Parameter, ...] = parameters_of(global_options)
 
-CHANGE_ONLY = frozenset({"dry_run", "yes"})  # shown only in the help of verbs that change
+# Options shown only in the help of verbs that change, and of verbs whose plan can be kept.
+CHANGE_ONLY = frozenset({"dry_run", "yes", "yes_context"})
+PLAN_ONLY = frozenset({"plan"})
 
 
 def merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

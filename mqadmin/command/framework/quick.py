@@ -10,6 +10,7 @@ them on random command lines.
 from collections.abc import Sequence
 from typing import Any
 
+from mqadmin.command.framework.consent import consent_words as consent_words
 from mqadmin.command.framework.declare import Option, Parameter, Verb
 from mqadmin.command.framework.nouns import NOUNS, load_java_verb, load_noun
 from mqadmin.command.framework.options import GLOBALS, merged

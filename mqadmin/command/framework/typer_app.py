@@ -17,11 +17,11 @@ from typer.core import TyperCommand, TyperGroup
 
 from mqadmin import VERSION_LINE
 from mqadmin.command.execution.session import emit_verb_schema, run_verb
-from mqadmin.command.execution.status import INTERRUPTED, USAGE
+from mqadmin.command.execution.status import CHECK_NOUN, CHECK_UNKNOWN, INTERRUPTED, USAGE
 from mqadmin.command.framework.completion import SCRIPTS
 from mqadmin.command.framework.declare import Argument, Noun, Option, Parameter, Verb
 from mqadmin.command.framework.nouns import NOUNS, load_noun
-from mqadmin.command.framework.options import CHANGE_ONLY, GLOBALS, merged
+from mqadmin.command.framework.options import CHANGE_ONLY, GLOBALS, PLAN_ONLY, merged
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.stdio import end_interrupted_line, silence_closed_pipe, write_err, write_out
 
@@ -75,7 +75,10 @@ class LazyGroup(TyperGroup):
 
     def load(self, name: str, verb: str = "") -> Any:
         """Import a noun and replace its stub by the real group."""
-        command = noun_group(load_noun(name, verb))
+        noun = load_noun(name, verb)
+        command = noun_group(noun)
+        if () in noun.verbs:  # a command of one word: mqadmin apply FILE
+            command = command.commands[name]
         self.commands[name] = command
         return command
 
@@ -136,7 +139,8 @@ def usage_error(error: Any, words: Sequence[str]) -> int:
     if ctx is not None:
         hint = f"{ctx.command_path} --help shows the options and an example"
     emit_error(ErrorReport("usage", error.format_message(), hint), form=form_in(words))
-    return USAGE
+    is_check = ctx is not None and ctx.command_path.split()[1:2] == [CHECK_NOUN]
+    return CHECK_UNKNOWN if is_check else USAGE
 
 
 def form_in(words: Sequence[str]) -> str:
@@ -165,7 +169,7 @@ def noun_group(noun: Noun) -> Any:
                 app.add_typer(inner[first], name=first)
             target = inner[first]
         target.command(
-            verb.words[-1],
+            verb.words[-1] if verb.words else noun.name,
             cls=_command_class(verb),
             help=verb_help(verb),
             short_help=verb.paragraphs[0],
@@ -220,6 +224,7 @@ def _callback(verb: Verb) -> Callable[..., None]:
         raise typer.Exit(run_verb(verb, options, own))
 
     shown = CHANGE_ONLY if verb.changes else frozenset()
+    shown |= PLAN_ONLY if verb.plans else frozenset()
     declared = [_typer_parameter(p, p.name) for p in verb.parameters]
     taken = frozenset(
         name for p in verb.parameters if isinstance(p.marker, Option) for name in p.marker.names

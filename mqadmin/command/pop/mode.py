@@ -23,6 +23,7 @@ ASSIGNMENTS = View(
     "mode",
     view=(SET_MODE, CONSUMER_MODE, ASSIGNMENTS),
     changes=True,
+    plans=True,
     examples=[
         "mqadmin consumer mode billing",
         "mqadmin consumer mode billing --topic orders --set pop --yes",

@@ -14,7 +14,7 @@ from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogWalk
 
-_PART_BYTES: Final = 1 << 20
+PART_BYTES: Final = 1 << 20
 
 
 class RecordPlace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -75,7 +75,7 @@ class _Log:
                 limit = min(stop - file.start, len(opened))
                 while offset - file.start < limit:
                     position = offset - file.start
-                    part = bytes(opened.data[position : min(position + _PART_BYTES, limit)])
+                    part = bytes(opened.data[position : min(position + PART_BYTES, limit)])
                     yield offset, part
                     offset += len(part)
 

@@ -60,7 +60,7 @@ def find_key(
         # It may be indexed under a deleted topic, whose name only the log contains.
         yield from scan_messages(store, query)
         return
-    for begin, end in _uncovered(covered):
+    for begin, end in uncovered_ranges(covered):
         # Hits of the index before this part, then a scan of the part.
         before = sorted(offset for offset in offsets if offset < begin)
         offsets = offsets.difference(before)
@@ -74,7 +74,7 @@ def _has_batches(store: StoreDirectory, topic: str | None) -> bool:
     return any(queue.kind == "batch" for queue in store.queue_files(topic))
 
 
-def _uncovered(covered: list[tuple[int, int]]) -> list[tuple[int, int | None]]:
+def uncovered_ranges(covered: list[tuple[int, int]]) -> list[tuple[int, int | None]]:
     """Return parts of the log [begin, end) that no IndexFile covers; None is the end of the log.
 
     A file covers the range of its records; ranges between two files are not covered.

@@ -23,7 +23,7 @@ from mqadmin.inspector.rows import DamageRow, Summary, TopicSummary
 CHECK_CRC_BYTES: Final = 64 << 20
 # Least amount of data for which a second process saves more than its start costs (milliseconds).
 TWO_PROCESSES_BYTES: Final = 256 << 20
-_NEAR: Final = 1 << 20
+NEAR_BYTES: Final = 1 << 20
 _PIECE: Final = 1 << 12
 
 
@@ -49,7 +49,7 @@ def summarize(
     files = store.log_files()
     if check_crc is None:
         check_crc = sum(file.length for file in files) <= CHECK_CRC_BYTES
-    parts = _count_in_two(store, check_crc) or [_count(store, check_crc)]
+    parts = count_in_two_processes(store, check_crc) or [count_records(store, check_crc)]
     damage = [row for part in parts for row in part.damaged_regions]
     try:
         checkpoint = store.checkpoint()
@@ -80,7 +80,9 @@ def summarize(
     )
 
 
-def _count(store: StoreDirectory, check_crc: bool, start: int = 0, stop: int | None = None) -> Part:
+def count_records(
+    store: StoreDirectory, check_crc: bool, start: int = 0, stop: int | None = None
+) -> Part:
     """Scan the log, or its part from ``start`` to ``stop``."""
     walk = LogWalk(store, start=start, stop=stop, check_crc=check_crc, counting=True)
     rare = Tally()
@@ -105,16 +107,16 @@ def _count(store: StoreDirectory, check_crc: bool, start: int = 0, stop: int | N
     )
 
 
-def _count_in_two(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
+def count_in_two_processes(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
     """Count a large log with two processes; None if the log is small or forking is not possible.
 
     The log is split at a record. If the first scan does not end there (a copy of a record in a
     body was taken for a record), the result is discarded and None returned.
     """
-    if not _can_fork():
+    if not can_fork():
         return None
     try:
-        middle = _middle(store)
+        middle = find_middle(store)
     except StoreError:
         return None  # a single scan reports the unreadable file and continues
     if middle is None:
@@ -123,7 +125,7 @@ def _count_in_two(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
     child = os.fork()
     if child == 0:
         try:
-            part = _count(store, check_crc, middle)
+            part = count_records(store, check_crc, middle)
             with os.fdopen(writer, "wb") as pipe:
                 pipe.write(msgspec.msgpack.encode(part))
             os._exit(0)
@@ -132,7 +134,7 @@ def _count_in_two(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         try:
-            first = _count(store, check_crc, 0, middle)
+            first = count_records(store, check_crc, 0, middle)
             answer = pipe.read()
         finally:
             pipe.close()
@@ -142,7 +144,7 @@ def _count_in_two(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
     return [first, msgspec.msgpack.decode(answer, type=Part)]
 
 
-def _can_fork() -> bool:
+def can_fork() -> bool:
     """Whether there is a second core and a fork is safe: on Linux, while no other thread runs."""
     threads = sys.modules.get("threading")
     alone = threads is None or threads.active_count() == 1
@@ -151,7 +153,7 @@ def _can_fork() -> bool:
     return alone and len(os.sched_getaffinity(0)) > 1
 
 
-def _middle(store: StoreDirectory) -> int | None:
+def find_middle(store: StoreDirectory) -> int | None:
     """Return the offset of a record near the middle of a large log's data, None if not large."""
     ends: list[tuple[LogFile, int]] = []
     for file in store.log_files():
@@ -177,7 +179,7 @@ def _about_written(opened: FileBytes) -> int:
     Zeros in a body give a lower estimate: the two halves then differ in size, which is harmless.
     """
     low, high = 0, opened.data_end
-    while high - low > _NEAR:
+    while high - low > NEAR_BYTES:
         middle = (low + high) // 2
         if any(opened.data[middle : min(middle + _PIECE, high)]):
             low = middle

@@ -66,10 +66,10 @@ class ColumnWalk(LogWalk):
                     self._torn_end = damage.physical_offset + damage.length
                     if is_rest:
                         break
-                    moving = damage.kind != "blank" and self._is_moving(file)
+                    moving = damage.kind != "blank" and self.is_moving(file)
                     if moving:
                         break
-                    if self._is_followed(number):
+                    if self.is_followed(number):
                         damage = structs.replace(damage, at_end=False)
                 if damage.kind in UNTRUSTED:
                     untrusted.add(damage.physical_offset)

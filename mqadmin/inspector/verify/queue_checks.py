@@ -148,6 +148,7 @@ class Queue:
         self.is_batch = found.kind == "batch"
         self.open = files
         self.runs: list[Run] = []
+        self.deferred: list[Run] | None = None
         self.files: list[UnitFile] = []
         self.batch_units: dict[int, tuple[BatchConsumeQueueUnit, Path]] = {}
         self.batch_seen: set[int] = set()
@@ -215,19 +216,28 @@ class Queue:
         return code
 
     def add_run(self, run: Run) -> None:
-        """Add deviating records; consecutive runs of one code are merged."""
+        """Add a deviating record, at once or when the records before it have been compared."""
+        if self.deferred is None:
+            self.join_run(run)
+        else:
+            self.deferred.append(run)
+
+    def take_deferred(self) -> list[Run]:
+        """Remove and return the deferred runs."""
+        deferred = self.deferred
+        if not deferred:
+            return []
+        self.deferred = []
+        return deferred
+
+    def join_run(self, run: Run) -> None:
+        """Add deviating records in log order; consecutive runs of one code are merged."""
         if self.runs:
             last = self.runs[-1]
             if last.code == run.code and last.last + 1 == run.first:
                 self.runs[-1] = last._replace(last=run.last, last_physical=run.last_physical)
                 return
         self.runs.append(run)
-
-    def order_runs(self) -> None:
-        """Sort the runs by the log and merge them, if records were matched in another order."""
-        found, self.runs = sorted(self.runs, key=lambda run: run.first_physical), []
-        for run in found:
-            self.add_run(run)
 
 
 def usual_lengths(store: StoreDirectory) -> dict[str, int]:
@@ -284,6 +294,7 @@ class QueueTable:
         self.queues: dict[tuple[bytes, int], Queue] = {}
         self.batch_topics: set[bytes] = set()
         self.absent: dict[tuple[bytes, int], MissingQueue] = {}
+        self.deferred: dict[tuple[bytes, int], list[tuple[int, int]]] | None = None
         self.matched_end = 0
         self.root = store.root
         self.recorded = read_queue_ends(store)
@@ -317,8 +328,39 @@ class QueueTable:
         """Whether a topic is in the scope of the verification."""
         return self.topic is None or topic == self.topic.encode("utf-8", "surrogateescape")
 
-    def lacks(self, key: tuple[bytes, int], absent: MissingQueue) -> None:
-        """Add records of a queue without files.
+    def defer(self) -> None:
+        """Keep deviations that are found one by one until :meth:`join_deferred`.
+
+        The fast path compares plain records later than the others of the same queue: deviations
+        are merged in the order of the log, so that both paths report the same.
+        """
+        self.deferred = {}
+        for queue in self:
+            queue.deferred = []
+
+    def take_deferred(self, key: tuple[bytes, int]) -> list[tuple[int, int]]:
+        """Remove and return (queue, physical offset) of the deferred records of an absent queue."""
+        return self.deferred.pop(key, []) if self.deferred else []
+
+    def join_deferred(self) -> None:
+        """Add the deviations that are still deferred: all records before them were compared."""
+        for queue in self:
+            for run in queue.take_deferred():
+                queue.join_run(run)
+        for key in list(self.deferred or ()):
+            for offset, physical in self.take_deferred(key):
+                self.join_absent(key, MissingQueue(1, offset, offset, physical, physical))
+
+    def lacks(self, key: tuple[bytes, int], queue_offset: int, physical_offset: int) -> None:
+        """Add a record of a queue without files, at once or by :meth:`join_deferred`."""
+        if self.deferred is None:
+            only = MissingQueue(1, queue_offset, queue_offset, physical_offset, physical_offset)
+            self.join_absent(key, only)
+        else:
+            self.deferred.setdefault(key, []).append((queue_offset, physical_offset))
+
+    def join_absent(self, key: tuple[bytes, int], absent: MissingQueue) -> None:
+        """Add records of a queue without files, in the order of the log.
 
         Queue offsets that restart at 0 show that the topic was recreated: the records added before
         belong to the deleted topic.

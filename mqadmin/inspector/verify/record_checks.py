@@ -26,7 +26,7 @@ from mqadmin.inspector.damage import NOTICE, WARNING
 from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.verify.log_walk import Selection, lmq_enabled, messages_in
-from mqadmin.inspector.verify.queue_checks import MissingQueue, Queue, QueueTable
+from mqadmin.inspector.verify.queue_checks import Queue, QueueTable
 from mqadmin.inspector.verify.report import Findings
 
 SCHEDULE: Final = SCHEDULE_TOPIC.encode()
@@ -135,10 +135,9 @@ class RecordChecks:
     def _place(self, wanted: Selection, record: LogRecord, tags: int | None) -> Queue | None:
         queue = self.queues.queues.get((wanted.topic, wanted.queue_id))
         if queue is None:
-            at = record.physical_offset
-            absent = MissingQueue(1, wanted.queue_offset, wanted.queue_offset, at, at)
             if self.queues.topic is None or self.queues.is_wanted(wanted.topic):
-                self.queues.lacks((wanted.topic, wanted.queue_id), absent)
+                key = (wanted.topic, wanted.queue_id)
+                self.queues.lacks(key, wanted.queue_offset, record.physical_offset)
             return None
         if queue.is_batch:
             return None

@@ -59,6 +59,20 @@ class Findings:
         if count <= MAX_PER_KIND:
             self.rows.append(row)
 
+    def sort(self, begin: int) -> None:
+        """Sort the findings from the index ``begin`` on by physical offset.
+
+        A finding without one keeps its place after the finding before it. The scans of the log
+        record by record and in batches detect them in different orders.
+        """
+        last = -1
+        keyed = []
+        for row in self.rows[begin:]:
+            last = last if row.physical_offset is None else row.physical_offset
+            keyed.append((last, row.kind, row))
+        keyed.sort(key=lambda item: item[:2])
+        self.rows[begin:] = [row for _, _, row in keyed]
+
     @property
     def left_out(self) -> int:
         """Number of findings that were only counted."""

@@ -261,8 +261,15 @@ class _Run:
     # --- the scan of the log --------------------------------------------------------------------
 
     def _walk(self, records: RecordChecks, index: IndexChecks) -> LogWalk:
-        if self.columns:
-            return self._walk_columns(records, index)
+        """Scan the log; its findings are in the order of the log."""
+        scanned = len(self.findings.rows)
+        take = self._walk_columns if self.columns else self._walk_records
+        walk = take(records, index)
+        self._end_moved()
+        self.findings.sort(scanned)
+        return walk
+
+    def _walk_records(self, records: RecordChecks, index: IndexChecks) -> LogWalk:
         walk = LogWalk(self.store, start=self.start, check_crc=self.options.check_crc)
         begin = max(self.start, walk.min_offset)  # records below it have expired
         for item in walk:
@@ -284,6 +291,7 @@ class _Run:
     def _walk_columns(self, records: RecordChecks, index: IndexChecks) -> LogWalk:
         from mqadmin.inspector.verify.vectorized.column_checks import ColumnChecks
 
+        records.queues.defer()
         checks = ColumnChecks(records)
         done = end = 0
 
@@ -303,7 +311,7 @@ class _Run:
         done = end = max(self.start, walk.min_offset)  # records below it have expired
         for item in walk:
             self._note_item(item)
-        checks.finish()
+        checks.flush()
         index.compare(checks.take_keys(), done, walk.end)
         self._report(walk.end)
         return walk

@@ -18,7 +18,7 @@ from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.store_manifest import DeletedTopics
 from mqadmin.inspector.verify.log_walk import Selection, messages_in
-from mqadmin.inspector.verify.queue_checks import MissingQueue, OpenFiles, Queue
+from mqadmin.inspector.verify.queue_checks import OpenFiles, Queue
 from mqadmin.inspector.verify.record_checks import RecordChecks, tags_code
 from mqadmin.inspector.verify.report import Findings
 from mqadmin.repair.files import Blocks, Output
@@ -212,7 +212,7 @@ class BuildTable:
         """Return True: records of every topic may be dispatched to LMQs."""
         return True
 
-    def lacks(self, key: tuple[bytes, int], absent: MissingQueue) -> None:
+    def lacks(self, key: tuple[bytes, int], queue_offset: int, physical_offset: int) -> None:
         """Ignore records of a queue that is not rebuilt."""
 
     def blocks(self, writer: Writer, start: int) -> Blocks:

@@ -32,6 +32,14 @@ RUN_PROPERTY: Final = "bench"
 SENT_PROPERTY: Final = "sent"
 ERROR_PAUSE_S: Final = 0.1
 
+SUSPEND_MS: Final = 1_000
+"""Suspension of the pulls of a temporary group, which ends only after the last of them."""
+
+HOLD_INTERVAL_MS: Final = 5_000
+"""A Java broker looks for expired pulls so often. **Source:** ``PullRequestHoldService#run``."""
+
+MARGIN_MS: Final = 2_000
+
 Progress = Callable[[Meter], None]
 
 
@@ -62,14 +70,17 @@ class Bench:
             "produce", options.topic, body_size=options.body_size, in_flight=options.in_flight
         )
 
-    def consume(self, group: str) -> BenchResult:
-        """Consume as a member of ``group`` until the duration, the count or silence."""
-        run_loop(self._consume(group))
+    def consume(self, group: str, *, temporary: bool = False) -> BenchResult:
+        """Consume as a member of ``group`` until the duration, the count or silence.
+
+        A ``temporary`` group can be deleted afterwards: no broker has a request of it left.
+        """
+        run_loop(self._consume(group, temporary=temporary))
         return self._meter.result("consume", self._options.topic, from_first=True)
 
-    def roundtrip(self, group: str) -> BenchResult:
-        """Send, and measure until the own listener has the message."""
-        lost = run_loop(self._roundtrip(group))
+    def roundtrip(self, group: str, *, temporary: bool = False) -> BenchResult:
+        """Send, and measure until the own listener has the message; see :meth:`consume`."""
+        lost = run_loop(self._roundtrip(group, temporary=temporary))
         options = self._options
         return self._meter.result(
             "roundtrip",
@@ -174,14 +185,23 @@ class Bench:
 
     # ---- consuming
 
-    def _consumer(self, group: str, where: ConsumeFromWhere) -> AsyncPushConsumer:
+    def _consumer(
+        self, group: str, where: ConsumeFromWhere, *, temporary: bool
+    ) -> AsyncPushConsumer:
         config = ConsumerConfig(consume_from_where=where, consume_message_batch_max_size=32)
+        if temporary:
+            config = msgspec.structs.replace(
+                config,
+                broker_suspend_max_ms=SUSPEND_MS,
+                await_suspended_pulls_ms=SUSPEND_MS + HOLD_INTERVAL_MS + MARGIN_MS,
+            )
         consumer = AsyncPushConsumer(group, self._client, config)
         consumer.subscribe(self._options.topic)
         return consumer
 
-    async def _consume(self, group: str) -> None:
-        consumer = self._consumer(group, ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    async def _consume(self, group: str, *, temporary: bool) -> None:
+        first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        consumer = self._consumer(group, first, temporary=temporary)
         clock, meter = self._clock, self._meter
         last_ms = clock.monotonic_ms()
 
@@ -205,9 +225,10 @@ class Bench:
                 if idle_ms is not None and clock.monotonic_ms() - last_ms >= idle_ms:
                     break
 
-    async def _roundtrip(self, group: str) -> int:
+    async def _roundtrip(self, group: str, *, temporary: bool) -> int:
         trip = _Trip(f"{os.getpid()}-{os.urandom(4).hex()}", self._clock, self._meter)
-        consumer = self._consumer(group, ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET)
+        last = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+        consumer = self._consumer(group, last, temporary=temporary)
         consumer.listen(trip.listener)
         async with self._producer() as producer, consumer:
             await self._check_topic(producer)

@@ -28,11 +28,12 @@ def test_empty_key_words_are_dropped() -> None:
     assert split_keys(None) == split_keys("") == []
 
 
-def test_stored_message_peeks_single_properties() -> None:
+def test_stored_message_peeks_single_properties(monkeypatch: pytest.MonkeyPatch) -> None:
     message = MessageExt("T", b"", b"KEYS\x01a b\x02TAGS\x01t\x02UNIQ_KEY\x01U")
-    assert (message.tags, message.keys, message.uniq_key) == ("t", ["a", "b"], "U")
-    assert message.get_property("NONE") is None
-    assert message._properties is None  # none of that split the string
+    with monkeypatch.context() as patched:
+        patched.setattr(m, "decode_properties", lambda raw: pytest.fail("split"))
+        assert (message.tags, message.keys, message.uniq_key) == ("t", ["a", "b"], "U")
+        assert message.get_property("NONE") is None
     message.properties["TAGS"] = "changed"
     assert message.tags == "changed"
     message.properties = {"KEYS": "z"}

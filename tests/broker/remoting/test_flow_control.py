@@ -24,7 +24,7 @@ def numbered(opaque: int, code: int = SEND, *, oneway: bool = False) -> Remoting
 def slow_clock(monkeypatch) -> list[float]:
     """A clock that handlers push on: ``[now]``."""
     now = [1.0]
-    monkeypatch.setattr(connection_module, "_now_s", lambda: now[0])
+    monkeypatch.setattr(connection_module, "monotonic_s", lambda: now[0])
     return now
 
 

@@ -122,7 +122,7 @@ def test_waiting_requests_of_one_peer_have_a_limit(run, attach, frames, turns) -
 def slow_clock(monkeypatch) -> list[float]:
     """A clock that handlers push on: ``[now]``."""
     now = [0.0]
-    monkeypatch.setattr(connection_module, "_now_s", lambda: now[0])
+    monkeypatch.setattr(connection_module, "monotonic_s", lambda: now[0])
     return now
 
 

@@ -24,7 +24,7 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
 from broker.remoting.protocol.rpc import Access
 from broker.server.configuration.settings import Settings
-from broker.server.controller import BrokerController, _with_vip, report_recovery
+from broker.server.controller import BrokerController, report_recovery, with_vip_port
 from broker.server.processor.send.batch_records import MAX_BATCH_ITEMS
 from broker.server.registration import Registrar
 from broker.store.config_file import ConfigFile
@@ -343,13 +343,13 @@ def test_many_new_groups_cost_few_writes_and_announcements(world, monkeypatch, r
             broker, peer = it.controller, it.peer()
             await peer.heartbeat(groups=["first"])
             announced: list[set[str]] = []
-            announce = broker._registrar.announce
+            announce = broker.registrar.announce
 
             async def counting_announce(topics):
                 announced.append(set(topics))
                 await announce(topics)
 
-            broker._registrar.announce = counting_announce
+            broker.registrar.announce = counting_announce
             broker.context.announce = counting_announce
             monkeypatch.setattr(ConfigFile, "persist", counting_persist)
             await peer.heartbeat(groups=[f"G{number}" for number in range(300)])
@@ -467,13 +467,13 @@ def test_tables_that_cannot_be_written_do_not_stop_the_broker(
             assert "New" not in announced
 
     announced: set[str] = set()
-    register = Registrar._register
+    register = Registrar.register_topics
 
     async def note(self, topics):
         announced.update(config.topic_name for config in topics)
         return await register(self, topics)
 
-    monkeypatch.setattr(Registrar, "_register", note)
+    monkeypatch.setattr(Registrar, "register_topics", note)
     run(main())
     assert announced
     assert "topics.json: not written" in caplog.text
@@ -606,8 +606,8 @@ def test_findings_of_recovery_are_logged(caplog) -> None:
 
 
 def test_port_two_below_is_served_too() -> None:
-    assert _with_vip([("127.0.0.1", 10911)]) == [("127.0.0.1", 10911), ("127.0.0.1", 10909)]
-    assert _with_vip([("127.0.0.1", 0)]) == [("127.0.0.1", 0)]
+    assert with_vip_port([("127.0.0.1", 10911)]) == [("127.0.0.1", 10911), ("127.0.0.1", 10909)]
+    assert with_vip_port([("127.0.0.1", 0)]) == [("127.0.0.1", 0)]
 
 
 def test_periodic_work_writes_offsets_and_drops_silent_clients(world, run) -> None:

@@ -102,7 +102,7 @@ def test_failed_start_leaves_nothing_running(tmp_path: Path, run) -> None:
             second = EmbeddedBroker(str(tmp_path))
             with pytest.raises(StoreLockedError):
                 await second.__aenter__()
-            assert second._both.namesrv.addresses == []
+            assert second.standalone.namesrv.addresses == []
 
     run(main())
 

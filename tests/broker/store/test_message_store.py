@@ -186,7 +186,7 @@ def test_a_deletion_that_cannot_be_noted_deletes_nothing_later(stores, inner, fa
     del faulty_disk.fail["rename"]
     assert store.put_message(inner()).queue_offset == 1
     store.delete_topics(["TopicB"])
-    store._try_write_manifest()
+    store.try_write_manifest()
     stores.kill(store)
     store = stores.start()
     assert store.get_max_offset("TopicA", 0) == 2

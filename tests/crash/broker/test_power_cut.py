@@ -223,7 +223,7 @@ def test_an_op_record_is_written_after_its_committed_message_is_flushed(
         broker.pass_ms(11_000)
         transactions.decisions[number] = COMMIT
         traffic.mark("decided", (number, COMMIT))
-        broker.run(transactions._end(number, COMMIT))
+        broker.run(transactions.end_transaction(number, COMMIT))
         broker.pass_ms(1_500)
 
     recording = Recording(rng, flush)

@@ -55,7 +55,7 @@ def test_a_flipped_bit_costs_no_neighbour(
     for position in range(start, end):
         other = copy(sim, disk, crashed=crashed, derived=derived)
         name = f"{sim.root}/commitlog/{start // 4096 * 4096:020d}"
-        other._inode(name).data[position % 4096] ^= 1 << rng.randrange(8)
+        other.inode_of(name).data[position % 4096] ^= 1 << rng.randrange(8)
         try:
             check(sim, other, places, victim)
         except BaseException as error:

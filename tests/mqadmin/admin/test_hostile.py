@@ -55,7 +55,7 @@ def filled(cluster, broker_a, broker_b):
 
 def spoil(cluster, monkeypatch, change: Callable[[RemotingCommand], None], which: int) -> None:
     """Let ``change`` loose on answer number ``which`` of the session (counted from 0)."""
-    honest = cluster._one
+    honest = cluster.call_one
     seen = iter(range(10_000))
 
     def spoiled(address, command):
@@ -64,7 +64,7 @@ def spoil(cluster, monkeypatch, change: Callable[[RemotingCommand], None], which
             change(answer)
         return answer
 
-    monkeypatch.setattr(cluster, "_one", spoiled)
+    monkeypatch.setattr(cluster, "call_one", spoiled)
 
 
 def ask(cluster, question: str) -> Any:
@@ -155,7 +155,7 @@ def test_every_peer_falls_silent_at_any_moment(filled, monkeypatch, question) ->
 
     for from_on in range(answers_to(filled, question)):
         with monkeypatch.context() as patch:
-            honest = filled._one
+            honest = filled.call_one
             seen = iter(range(10_000))
 
             def silent(address, command, h=honest, s=seen, f=from_on):
@@ -163,7 +163,7 @@ def test_every_peer_falls_silent_at_any_moment(filled, monkeypatch, question) ->
                     return RequestTimeoutError("late", address=address)
                 return h(address, command)
 
-            patch.setattr(filled, "_one", silent)
+            patch.setattr(filled, "call_one", silent)
             ask(filled, question)
 
 
@@ -190,7 +190,7 @@ def test_every_peer_falls_silent_at_any_moment(filled, monkeypatch, question) ->
 def test_one_broker_that_talks_rubbish_does_not_hide_the_other(
     filled, monkeypatch, broker_b, question, code
 ) -> None:
-    honest = filled._one
+    honest = filled.call_one
 
     def spoiled(address, command):
         answer = honest(address, command)
@@ -199,7 +199,7 @@ def test_one_broker_that_talks_rubbish_does_not_hide_the_other(
             answer.ext_fields = {}
         return answer
 
-    monkeypatch.setattr(filled, "_one", spoiled)
+    monkeypatch.setattr(filled, "call_one", spoiled)
     found = QUESTIONS[question](filled.admin())
     errors = found.errors
     assert errors

@@ -67,7 +67,7 @@ def test_applied_read_back_and_undo_named(mqadmin: Run, admin: Any, screen: Any)
     admin.answers.update({"offset.plan_reset": PLAN, "offset.apply_reset": DONE})
     done = mqadmin(*RESET, "--yes")
     assert done.status == 0
-    assert "undo: mqadmin offset reset g --topic t --to file:undo.json" in done.err
+    assert "undo: mqadmin offset undo undo.json" in done.err
     screen("offset-reset.txt", done.out)
 
 
@@ -89,7 +89,7 @@ def test_the_undo_line_can_be_pasted(mqadmin: Run, admin: Any) -> None:
     done_plan = msgspec.structs.replace(DONE, undo_path="my undo.json")
     admin.answers.update({"offset.plan_reset": PLAN, "offset.apply_reset": done_plan})
     done = mqadmin(*RESET, "--yes")
-    assert "--to 'file:my undo.json'" in done.err
+    assert "offset undo 'my undo.json'" in done.err
 
 
 def test_without_consent_nothing_is_asked_of_anybody(mqadmin: Run, admin: Any) -> None:
@@ -167,4 +167,4 @@ def test_clients_that_have_not_applied_the_change_are_listed(mqadmin: Run, admin
     assert done.status == 5
     assert done.err.count("1 client is online") == 1
     assert "warning: the clients were notified\n" in done.err
-    assert "undo: mqadmin offset reset" in done.err
+    assert "undo: mqadmin offset undo" in done.err

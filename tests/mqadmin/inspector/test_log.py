@@ -231,13 +231,13 @@ def test_data_written_meanwhile_is_not_corruption(
     good = path.read_bytes()
     torn = good[: at + 50] + bytes(len(good) - at - 50)
     path.write_bytes(torn)
-    original = LogWalk._is_moving
+    original = LogWalk.is_moving
 
     def meanwhile(self: LogWalk, *arguments: Any) -> bool:
         path.write_bytes(good)
         return original(self, *arguments)
 
-    monkeypatch.setattr(LogWalk, "_is_moving", meanwhile)
+    monkeypatch.setattr(LogWalk, "is_moving", meanwhile)
     found, damage_rows = look(made)
     assert damage_rows == []
     assert found == all_offsets(made)[:-1]
@@ -285,13 +285,13 @@ def test_a_file_that_was_filled_meanwhile_is_read_on(
     path, at = made.file_of(made.places[5][0])
     good = path.read_bytes()
     path.write_bytes(good[:at] + bytes(len(good) - at))
-    original = LogWalk._is_followed
+    original = LogWalk.is_followed
 
     def meanwhile(self: LogWalk, number: int) -> bool:
         path.write_bytes(good)
         return original(self, number)
 
-    monkeypatch.setattr(LogWalk, "_is_followed", meanwhile)
+    monkeypatch.setattr(LogWalk, "is_followed", meanwhile)
     found, damage_rows = look(made)
     assert damage_rows == []
     assert found == all_offsets(made)

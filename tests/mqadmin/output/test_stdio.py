@@ -41,3 +41,23 @@ def test_a_closed_pipe_is_silent_at_the_end_of_the_process() -> None:
         child.stdout.close()
         assert child.stderr.read() == b""
         assert child.wait() == 0
+
+
+def test_a_status_line_is_one_row_and_erased_by_the_next_output(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdio.write_status("x" * 200)
+    assert capsys.readouterr().err == "\r\x1b[K" + "x" * 79
+    stdio.write_err("error\n")
+    stdio.write_err("hint\n")
+    assert capsys.readouterr().err == "\r\x1b[Kerror\nhint\n"
+    stdio.erase_status()
+    assert capsys.readouterr().err == ""
+    stdio.write_status("y")
+    stdio.write_out("row\n")  # stdout is a file: the line stays
+    stdio.erase_status()
+    assert capsys.readouterr().err == "\r\x1b[Ky\r\x1b[K"
+    stdio.write_status("z")
+    monkeypatch.setattr(stdio, "stdout_is_terminal", lambda: True)
+    stdio.write_out("row\n")
+    assert capsys.readouterr().err == "\r\x1b[Kz\r\x1b[K"

@@ -236,9 +236,7 @@ def test_one_export_at_a_time(golden_store, form: str, tmp_path: Path) -> None:
         pytest.importorskip("pyarrow")
     root = golden_store("normal-stop-533") / "store"
     path = tmp_path / "x"
-    first = (export_module._Parquet if form == "parquet" else export_module._Lines)(
-        StoreDirectory(root), Query(), path, form, []
-    )
+    first = export_module.make_export(StoreDirectory(root), Query(), path, form)
     with first.locked(), pytest.raises(StoreLockedError, match="another export"):
         export(StoreDirectory(root), Query(), path, form)
     assert export(StoreDirectory(root), Query(), path, form).rows == len(places(root))

@@ -85,10 +85,26 @@ def test_nothing_is_committed_before_the_end_if_the_output_is_one_document(
 ) -> None:
     topic = new_topic("ConsumedDocument")
     filled(client, topic, 20)
-    with member(admin, client, "consume_doc", topic, commit_at_end=True) as consumer:
+    with member(admin, client, "consume_doc", topic, commit="at end") as consumer:
         assert len(taken(consumer)) == 20
         consumer.abandon()
     assert committed(admin, "consume_doc") == 0
+
+
+def test_a_member_that_never_commits_leaves_every_message_to_the_next(
+    client: ClientConfig, admin: AdminSession, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic("ConsumedNever", queues=2)
+    bodies = filled(client, topic, 40)
+    with member(admin, client, "consume_never", topic, commit="never") as consumer:
+        assert len(taken(consumer, Limits(count=7))) == 7
+        consumer.commit()
+        assert consumer.committed == 0
+    with member(admin, client, "consume_never", topic, commit="never") as consumer:
+        assert sorted(taken(consumer)) == sorted(bodies)
+        consumer.commit()
+    assert committed(admin, "consume_never") == 0
+    assert not OffsetAdmin(admin).show("consume_never").items
 
 
 def test_a_signal_ends_the_consumption_after_the_message(

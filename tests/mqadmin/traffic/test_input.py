@@ -134,12 +134,13 @@ def test_stored_bytes_are_decompressed() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"hello", "not a message"),
+        (b"hello", "not JSON"),
         (b'{"tags":"t"}', "no body"),
-        (b'{"body":"zz","bodyEncoding":"hex"}', "not a message"),
-        (b'{"body":"zz","bodyEncoding":"rot13"}', "rot13"),
-        (b'{"body":5}', "not a message"),
-        (b'{"body":"\xff"}', "not a message"),
+        (b'{"body":"zz","bodyEncoding":"hex"}', "field body: it is not valid hex"),
+        (b'{"body":"z","bodyEncoding":"base64"}', "field body: it is not valid base64"),
+        (b'{"body":"zz","bodyEncoding":"rot13"}', 'field bodyEncoding: "rot13" is not utf-8, hex'),
+        (b'{"body":5}', "field body: 5 is not a text"),
+        (b'{"body":"\xff"}', "not valid UTF-8 (byte 10)"),
     ],
 )
 def test_an_invalid_line_has_a_reason(line: bytes, reason: str) -> None:
@@ -177,8 +178,12 @@ def test_csv_without_a_body_column_sends_the_row_as_json() -> None:
     [
         (b"body,tags\nx\n", "1 cells, the header 2"),
         (b"body\n\xff\n", "not valid UTF-8"),
-        (b"body,flag\nx,seven\n", "not an integer"),
-        (b'body,properties\nx,"{"\n', "not a message"),
+        (b"body,flag\nx,seven\n", 'field flag: "seven" is not an integer'),
+        (b"body,delayMs\nx,-1\n", "field delayMs: -1 is not a number of milliseconds"),
+        (b'body,properties\nx,"{"\n', "field properties: { is not JSON"),
+        (b'body,properties\nx,"{""a"":1}"\n', "the value of a is 1, not a text"),
+        (b'body,keys\nx,"[1]"\n', "field keys: [1] is not a text or a list of texts"),
+        (b"body,bodyEncoding\nx,rot13\n", 'field bodyEncoding: "rot13"'),
         (b'body\n"x"y\n', "CSV"),
     ],
 )

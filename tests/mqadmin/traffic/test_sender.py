@@ -115,7 +115,8 @@ def test_the_bytes_without_an_outcome_are_bounded(client: ClientConfig) -> None:
     sender = Sender(client, SenderConfig(max_bytes=10_000))
     big = [one(1, body=b"x" * 9_000)]
     sender.wait_capacity([one(0, body=b"x" * 50_000)])  # alone it is admitted
-    sender._open_count, sender._open_bytes = 1, 5_000
+    admitted_before = one(9, body=b"x" * (5_000 - 1_024))
+    sender.admit([admitted_before])
     admitted = threading.Event()
 
     def wait() -> None:
@@ -125,6 +126,6 @@ def test_the_bytes_without_an_outcome_are_bounded(client: ClientConfig) -> None:
     thread = threading.Thread(target=wait)
     thread.start()
     assert not admitted.wait(0.05)
-    sender._finish([Outcome(one(9, body=b"x" * (5_000 - 1_024)))])
+    sender.finish([Outcome(admitted_before)])
     assert admitted.wait(10)
     thread.join()

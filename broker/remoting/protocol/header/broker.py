@@ -40,12 +40,17 @@ class ExportRocksdbConfigRequestHeader(RequestHeader, frozen=True, kw_only=True,
 class ExchangeHAInfoHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
     """EXCHANGE_BROKER_HA_INFO (906), request and response.
 
+    A slave of this project names its HA connection: ``replica_connection`` is the connection's
+    address at the slave, ``replica_address`` the slave's broker address. Java ignores both.
+
     **Source:** RocketMQ ``ExchangeHAInfoRequestHeader``, ``ExchangeHAInfoResponseHeader``.
     """
 
     master_ha_address: str | None = None
     master_flush_offset: Int64 | None = None
     master_address: str | None = None
+    replica_connection: str | None = None
+    replica_address: str | None = None
 
 
 class ResetMasterFlushOffsetRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):

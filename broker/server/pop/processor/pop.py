@@ -157,7 +157,7 @@ class PopMessageProcessor:
             (max(1, header.max_msg_nums), limit_bytes),
         )
         steps = self._steps(header, topic, collector, matcher)
-        if header.queue_id < 0 and topic.read_queue_nums > QUEUES_AT_ONCE:
+        if self._queue_count(header, topic) > QUEUES_AT_ONCE:
             return self._execute_in_slices(connection, request, (header, collector, matcher), steps)
         for _ in steps:
             pass
@@ -185,12 +185,22 @@ class PopMessageProcessor:
         collector: PopCollector,
         matcher: Matcher,
     ) -> Iterator[None]:
-        """Pop from one queue per step."""
-        for name, queue_id, flag in self._walk(header, topic, collector, self.draw()):
-            self._pop_queue(
-                collector, header, (name, header.consumer_group, queue_id), flag, matcher
-            )
+        """Pop from one queue per step, or look for retried messages in it."""
+        for queue in self._walk(header, topic, collector, self.draw()):
+            if queue is not None:
+                name, queue_id, flag = queue
+                key = (name, header.consumer_group, queue_id)
+                self._pop_queue(collector, header, key, flag, matcher)
             yield
+
+    def _queue_count(self, header: PopMessageRequestHeader, topic: TopicConfig) -> int:
+        """Return the largest number of queues that this pop reads of one topic."""
+        count = topic.read_queue_nums if header.queue_id < 0 else 1
+        for version_2 in (False, True):
+            name = pop_retry_topic(header.topic, header.consumer_group, version_2=version_2)
+            if (retries := self._context.topics.get(name)) is not None:
+                count = max(count, retries.read_queue_nums)
+        return count
 
     def _conclude(
         self,
@@ -250,8 +260,8 @@ class PopMessageProcessor:
         topic: TopicConfig,
         collector: PopCollector,
         drawn: int,
-    ) -> Iterator[tuple[str, int, str]]:
-        """Yield (topic, queue, retry flag) in the order in which they are popped."""
+    ) -> Iterator[tuple[str, int, str] | None]:
+        """Yield (topic, queue, retry flag) in the order of the pop; None: looked for a retry."""
         config = self._context.config
         retry_first = drawn < config.pop_from_retry_probability
         if retry_first and not header.order:
@@ -267,7 +277,7 @@ class PopMessageProcessor:
 
     def _retry_queues(
         self, header: PopMessageRequestHeader, drawn: int
-    ) -> Iterator[tuple[str, int, str]]:
+    ) -> Iterator[tuple[str, int, str] | None]:
         """Yield the queues of the retry topic; with version 2 every other pop takes version 1.
 
         One pop takes one version, as in Java, but not the empty one of the two: Java may miss a
@@ -281,13 +291,18 @@ class PopMessageProcessor:
             name = pop_retry_topic(header.topic, group, version_2=version_2)
             topic = self._context.topics.get(name)
             count = topic.read_queue_nums if topic is not None else 0
-            keys = [(name, group, (drawn + step) % count) for step in range(count)]
             offsets = self._pop.offsets
-            if any(offsets.rest(key, offsets.peek_offset(key)) > 0 for key in keys):
-                flag = RETRY_TOPIC_V2 if version_2 else RETRY_TOPIC_V1
-                for key in keys:
-                    yield name, key[2], flag
-                return
+            for queue_id in range(count):
+                key = (name, group, queue_id)
+                if offsets.rest(key, offsets.peek_offset(key)) > 0:
+                    break
+                yield None
+            else:
+                continue
+            flag = RETRY_TOPIC_V2 if version_2 else RETRY_TOPIC_V1
+            for step in range(count):
+                yield name, (drawn + step) % count, flag
+            return
 
     # ---- one queue
 

@@ -10,7 +10,7 @@ changes when they commit.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.common.message_queue import MessageQueue
@@ -32,7 +32,8 @@ from broker.remoting.protocol.header.consumer.offset import (
 from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
 from broker.server.client.clients import ConsumerGroup
 from broker.server.context import BrokerContext
-from broker.server.processor.responses import no_group, no_topic
+from broker.server.processor.responses import no_group, no_topic, with_body
+from broker.server.slices import collect_in_slices
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -40,16 +41,20 @@ if TYPE_CHECKING:
 Answer = RemotingCommand | Awaitable[RemotingCommand]
 
 ASK_CLIENT_MS = 5_000
+QUEUES_PER_SLICE = 64  # a search by time reads about 20 store times per queue
 VERSION_WITH_RESET = 28  # V3_0_7: clients from this version on support the reset
 
 
-def reset_offset(
+async def reset_offset(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """INVOKE_BROKER_TO_RESET_OFFSET: reset one queue or all read queues, to an offset or a time."""
+    """INVOKE_BROKER_TO_RESET_OFFSET: reset one queue or all read queues, to an offset or a time.
+
+    The offsets of many queues are searched in slices, then set in slices.
+    """
     header = decode_header_fields(ResetOffsetRequestHeader, request.ext_fields)
     if not context.config.use_server_side_reset_offset:
-        return _reset_by_clients(context, request, header)
+        return await _reset_by_clients(context, request, header)
     config = context.topics.get(header.topic)
     if config is None:
         return no_topic(request, header.topic)
@@ -66,12 +71,27 @@ def reset_offset(
     elif header.queue_id >= 0:
         targets[header.queue_id] = _offset_at(context, header, header.queue_id)
     else:
-        for queue_id in range(config.read_queue_nums):
-            targets[queue_id] = _offset_at(context, header, queue_id)
+        found = _offsets_at(context, header, config.read_queue_nums)
+        targets = dict(await collect_in_slices(found, QUEUES_PER_SLICE))
+    await collect_in_slices(_set_offsets(context, header, targets), QUEUES_PER_SLICE)
+    return await with_body(request, _table(context, header.topic, targets), len(targets))
+
+
+def _set_offsets(
+    context: BrokerContext, header: ResetOffsetRequestHeader, targets: dict[int, int]
+) -> Iterator[None]:
+    """Reset one queue per step."""
     for queue_id, offset in targets.items():
         context.offsets.reset(header.group, header.topic, queue_id, offset)
-    _wake_pulls(context, header.topic, targets)
-    return response(request, body=_table(context, header.topic, targets).to_bytes())
+        _wake_pulls(context, header.topic, queue_id)
+        yield
+
+
+def _offsets_at(
+    context: BrokerContext, header: ResetOffsetRequestHeader, queues: int
+) -> Iterator[tuple[int, int]]:
+    for queue_id in range(queues):
+        yield queue_id, _offset_at(context, header, queue_id)
 
 
 def _offset_at(context: BrokerContext, header: ResetOffsetRequestHeader, queue_id: int) -> int:
@@ -81,18 +101,17 @@ def _offset_at(context: BrokerContext, header: ResetOffsetRequestHeader, queue_i
     return store.offset_by_time(header.topic, queue_id, header.timestamp, "LOWER")
 
 
-def _wake_pulls(context: BrokerContext, topic: str, targets: dict[int, int]) -> None:
-    """Execute the suspended pulls of these queues again: the reset applies to the next pull.
+def _wake_pulls(context: BrokerContext, topic: str, queue_id: int) -> None:
+    """Execute the suspended pulls of a queue again: the reset applies to the next pull.
 
     Java leaves them suspended until a message arrives or their deadline is reached.
     """
     if context.on_wake is None or topic not in context.holds.topics:
         return
-    for queue_id in targets:
-        # The largest offset, without a tags code, wakes every pull of the queue.
-        woken = context.holds.arrived(topic, queue_id, 2**63 - 1)
-        if woken:
-            context.on_wake(woken)
+    # The largest offset, without a tags code, wakes every pull of the queue.
+    woken = context.holds.arrived(topic, queue_id, 2**63 - 1)
+    if woken:
+        context.on_wake(woken)
 
 
 def _table(context: BrokerContext, topic: str, targets: dict[int, int]) -> ResetOffsetBody:
@@ -104,7 +123,7 @@ def _table(context: BrokerContext, topic: str, targets: dict[int, int]) -> Reset
     )
 
 
-def _reset_by_clients(
+async def _reset_by_clients(
     context: BrokerContext, request: RemotingCommand, header: ResetOffsetRequestHeader
 ) -> RemotingCommand:
     config = context.topics.get(header.topic)
@@ -113,14 +132,11 @@ def _reset_by_clients(
             f"[reset-offset] reset offset failed, no topic in this broker. topic={header.topic}"
         )
         return response(request, ResponseCode.SYSTEM_ERROR, remark)
-    targets = {}
-    for queue_id in range(config.write_queue_nums):
-        current = context.offsets.query(header.group, header.topic, queue_id)
-        if current < 0:
-            remark = f"THe consumer group <{header.group}> not exist"
-            return response(request, ResponseCode.SYSTEM_ERROR, remark)
-        wanted = _offset_at(context, header, queue_id)
-        targets[queue_id] = wanted if header.is_force or wanted < current else current
+    found = _forced_or_earlier(context, header, config.write_queue_nums)
+    targets = dict(await collect_in_slices(found, QUEUES_PER_SLICE))
+    if len(targets) < config.write_queue_nums:
+        remark = f"THe consumer group <{header.group}> not exist"
+        return response(request, ResponseCode.SYSTEM_ERROR, remark)
     online = context.consumers.get(header.group)
     if online is None:
         remark = (
@@ -132,13 +148,26 @@ def _reset_by_clients(
     refusal = _too_old(request, online)
     if refusal is not None:
         return refusal
-    body = table.to_bytes()
+    body = answer = (await with_body(request, table, len(targets))).body_bytes()
     if request.language == "CPP":
-        body = _list_form(table).to_bytes()
+        listed = _list_form(table)
+        body = (await with_body(request, listed, len(targets))).body_bytes()
     for channel in online.channels.values():
         ext = encode_header_fields(header)
         channel.connection.oneway(make_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body))
-    return response(request, body=table.to_bytes())
+    return response(request, body=answer)
+
+
+def _forced_or_earlier(
+    context: BrokerContext, header: ResetOffsetRequestHeader, queues: int
+) -> Iterator[tuple[int, int]]:
+    """Yield (queue, new offset); end at a queue without a committed offset."""
+    for queue_id in range(queues):
+        current = context.offsets.query(header.group, header.topic, queue_id)
+        if current < 0:
+            return
+        wanted = _offset_at(context, header, queue_id)
+        yield queue_id, wanted if header.is_force or wanted < current else current
 
 
 def _list_form(table: ResetOffsetBody) -> ResetOffsetBodyForC:

@@ -37,7 +37,7 @@ def _tps(counter: Counter, now_ms: int) -> str:
     return "{} {} {}".format(*counter.recent_tps(now_ms))
 
 
-def _span(ms: int) -> str:
+def span_text(ms: int) -> str:
     """Format a duration: ``[ 1 days, 2 hours, 3 minutes, 4 seconds ]``."""
     seconds = ms // 1000
     days, seconds = divmod(seconds, 86_400)
@@ -58,7 +58,7 @@ def runtime_info(
         "brokerVersion": str(VERSION),
         "brokerVersionDesc": str(version_name(VERSION)),
         "bootTimestamp": str(context.boot_ms),
-        "runtime": _span(context.now_ms() - context.boot_ms),
+        "runtime": span_text(context.now_ms() - context.boot_ms),
         "startAcceptSendRequestTimeStamp": str(context.config.start_accept_send_request_time_stamp),
         "heldPulls": str(len(context.holds)),
     }
@@ -103,14 +103,14 @@ def store_figures(context: BrokerContext) -> dict[str, str]:
         "commitLogDiskRatio": ratio,
         f"commitLogDiskRatio_{path}": ratio,
         "consumeQueueDiskRatio": ratio,
-        "commitLogDirCapacity": f"Total : {_size(total)}, Free : {_size(free)}.",
+        "commitLogDirCapacity": f"Total : {size_text(total)}, Free : {size_text(free)}.",
         "remainTransientStoreBufferNumbs": "2147483647",
-        "remainHowManyDataToFlush": _size(store.max_physical_offset - store.flushed_where),
+        "remainHowManyDataToFlush": size_text(store.max_physical_offset - store.flushed_where),
         "storeWritable": "true" if store.writable else f"false: {store.not_writable_reason}",
     }
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
     """Format a size for people: ``0 B``, ``1.4 KiB``, ``252.0 GiB``."""
     if count < 1024:
         return f"{count} B"

@@ -89,6 +89,7 @@ class ColumnChecks:
             position = int(batch.column("position")[row])
             record = read_record(file.data, position, batch.base_offset)
             self.records.take_rare(file, record)
+        self._held_count += int(slow.sum())
         self._rare_keys()
         if self._held_count >= CHUNK:
             self.flush()
@@ -193,26 +194,18 @@ class ColumnChecks:
         current: NDArray[np.bool_] = physical >= ends[which]
         return current
 
-    def finish(self) -> None:
-        """Compare the last records; the deviations are then those of the comparison one by one.
-
-        Records of the slow path are matched before the collected ones, so the runs of a queue with
-        both are not in the order of the log until here.
-        """
-        self.flush()
-        for queue in self.queues:
-            queue.order_runs()
-
     def flush(self) -> None:
         """Compare the collected records with the queues."""
-        if not self._held_count:
-            self._held.clear()
-            return
+        self._held_count = 0
+        if any(len(part[0]) for part in self._held):
+            self._compare_held()
+        self._held.clear()
+        self.queues.join_deferred()
+
+    def _compare_held(self) -> None:
         which, offsets, physical, sizes, tags = (
             np.concatenate([part[column] for part in self._held]) for column in range(5)
         )
-        self._held.clear()
-        self._held_count = 0
         order = np.argsort(which, kind="stable")
         cuts = np.flatnonzero(np.diff(which[order])) + 1
         for rows in np.split(order, cuts):
@@ -225,9 +218,15 @@ class ColumnChecks:
             self.queues.matched_end = max(self.queues.matched_end, end)
 
     def _lacks(self, key: tuple[bytes, int], offsets: "Int64s", physical: "Int64s") -> None:
+        if deferred := self.queues.take_deferred(key):
+            more = np.array(deferred, dtype=np.int64)
+            offsets = np.concatenate((offsets, more[:, 0]))
+            physical = np.concatenate((physical, more[:, 1]))
+            order = np.argsort(physical, kind="stable")
+            offsets, physical = offsets[order], physical[order]
         begins = np.flatnonzero(offsets == 0)
         for part in np.split(np.arange(len(offsets)), begins[begins > 0]):
-            self.queues.lacks(
+            self.queues.join_absent(
                 key,
                 MissingQueue(
                     len(part),

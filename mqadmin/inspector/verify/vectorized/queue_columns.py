@@ -69,18 +69,27 @@ def match_columns(
 
 def _add_codes(queue: Queue, codes: Any, queue_offsets: Int64s, physical: Int64s) -> None:
     bad = np.flatnonzero(codes)
-    if not len(bad):
+    columns = [queue_offsets[bad], codes[bad].astype(np.int64), physical[bad]]
+    if deferred := queue.take_deferred():
+        # Records of the slow path, which were compared one by one before these.
+        singles = np.array(
+            [(run.first, run.code, run.first_physical) for run in deferred], dtype=np.int64
+        )
+        columns = [np.concatenate((columns[index], singles[:, index])) for index in range(3)]
+        order = np.argsort(columns[2], kind="stable")
+        columns = [column[order] for column in columns]
+    offsets, code, at = columns
+    if not len(offsets):
         return
-    offsets, code = queue_offsets[bad], codes[bad]
     cuts = np.flatnonzero((np.diff(offsets) != 1) | (np.diff(code) != 0)) + 1
-    for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(bad)], strict=True):
-        queue.add_run(
+    for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(offsets)], strict=True):
+        queue.join_run(
             Run(
                 int(code[begin]),
                 int(offsets[begin]),
                 int(offsets[end - 1]),
-                int(physical[bad[begin]]),
-                int(physical[bad[end - 1]]),
+                int(at[begin]),
+                int(at[end - 1]),
             )
         )
 

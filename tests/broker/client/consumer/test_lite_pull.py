@@ -13,6 +13,7 @@ from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
 from tests.support.fake_cluster import FakeCluster
+from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 QUEUES = [MessageQueue("T", "broker-a", number) for number in range(2)]
@@ -223,3 +224,48 @@ def test_wrong_uses_are_named() -> None:
             consumer.subscribe("T", "||")
 
     run_virtual(main(), cluster.clock)
+
+
+def test_a_read_only_member_shares_the_queues_and_takes_no_message_from_the_others() -> None:
+    cluster = cluster_of(20)
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        other = Member(cluster, "other")
+        await other.consumer.start()
+        await wait_until(cluster, lambda: len(other.got) == 20)
+        reader = consumer_of(cluster, "reader", read_only=True)
+        reader.subscribe("T")
+        await reader.start()
+        await wait_until(cluster, lambda: len(other.owned()) == 1)
+        (shared,) = reader.assignment()
+        assert shared not in other.owned()
+        before = stored(cluster)
+        for number in range(20, 4_020):
+            broker.store(QUEUES[number % 2], b"%d" % number)
+        seen = await drain(reader)
+        await reader.commit()
+        await asyncio.sleep(60)
+        own = {one.body for one in broker.log if one.queue_id == shared.queue_id}
+        assert len(own) == 2_010
+        assert own - set(seen) <= own & set(other.bodies)  # polled messages leave the cache
+        assert stored(cluster)[shared] == before[shared]
+        await reader.shutdown()
+        await wait_until(cluster, lambda: len(other.got) == 4_020)
+        assert len(set(other.bodies)) == 4_020
+        await other.consumer.shutdown()
+        found = stored(cluster)
+        assert [found[queue] for queue in QUEUES] == [2_010, 2_010]
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_read_only_member_of_a_new_group_leaves_no_offset() -> None:
+    cluster = cluster_of(20)
+
+    async def work(consumer: AsyncLitePullConsumer) -> None:
+        assert len(await drain(consumer)) == 20
+        await consumer.commit()
+
+    run(cluster, work, read_only=True)
+    assert stored(cluster) == {}

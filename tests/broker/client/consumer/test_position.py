@@ -24,7 +24,7 @@ def test_the_stored_offset_counts_else_the_configured_start_and_a_move_is_commit
         await member.instance.routes.refresh_all(["T"])
         async with member.consumer as consumer:
             await wait_until(cluster, lambda: len(member.owned()) == 1)
-            parts = consumer._running()
+            parts = consumer.running_parts()
             offsets = parts.offsets
             broker.offsets.clear()
             assert await resume_offset(member.instance, offsets, config, QUEUE, 0) == 9

@@ -55,8 +55,8 @@ def test_finished_offsets_do_not_stay_in_memory() -> None:
         batch = messages(offset)
         queue.put(batch)
         queue.remove(batch)
-    assert len(queue._heap) <= HEAP_SLACK + 2
-    assert len(queue._reverse) <= HEAP_SLACK + 2
+    assert len(queue.heap) <= HEAP_SLACK + 2
+    assert len(queue.reverse_heap) <= HEAP_SLACK + 2
 
 
 def test_orderly_batches_follow_the_model(rng: Random) -> None:

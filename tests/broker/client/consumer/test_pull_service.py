@@ -106,11 +106,10 @@ def test_a_suggested_slave_is_asked_next() -> None:
         member = Member(cluster, "m", pull_interval_ms=100)
         member.consumer.suspend()
         async with member.consumer:
-            service = member.consumer._parts
-            assert service is not None
+            service = member.consumer.running_parts()
             await member.consumer.announce()
             await service.pulls.pull(QUEUE, 0)
-            assert service.pulls._suggested[QUEUE] == 1
+            assert service.pulls.suggested_broker_ids[QUEUE] == 1
 
     run_virtual(main(), cluster.clock)
 

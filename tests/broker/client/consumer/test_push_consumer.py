@@ -1,6 +1,7 @@
 """Push consumers on virtual time: groups, starts, ends, resets."""
 
 import asyncio
+import os
 from collections import Counter
 from random import Random
 from typing import Any
@@ -17,6 +18,8 @@ from broker.remoting.protocol.command import response
 from tests.support.fake_cluster import FakeCluster
 from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
+
+RUNS = int(os.environ.get("TORTURE_RUNS", "40"))
 
 
 def cluster_of(brokers: int = 1, queues: int = 4) -> FakeCluster:
@@ -150,7 +153,28 @@ def test_the_queues_of_a_killed_member_are_taken_over_from_the_committed_offset(
     run_virtual(main(), cluster.clock)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(("wait_ms", "left"), [(0, 5), (3_000, 0)])
+def test_a_stop_that_waits_for_suspended_pulls_leaves_none_at_the_broker(
+    wait_ms: int, left: int
+) -> None:
+    """One pull of each queue, the retry topic's included, is suspended by the broker."""
+    cluster = cluster_of()
+    broker = cluster.brokers["broker-a"]
+    settings = {"broker_suspend_max_ms": 2_000, "await_suspended_pulls_ms": wait_ms}
+
+    async def main() -> None:
+        member = Member(cluster, "m", **settings)
+        await member.consumer.start()
+        await wait_until(cluster, lambda: broker.codes().count(RequestCode.PULL_MESSAGE) == 5)
+        await member.consumer.shutdown()
+        pulls = [one for one in broker.calls if one.code == RequestCode.PULL_MESSAGE]
+        answered = sum(one.opaque in broker.answered for one in pulls)
+        assert (len(pulls), len(pulls) - answered) == (5, left)
+
+    run_virtual(main(), cluster.clock)
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
 def test_random_kills_of_members_and_brokers_lose_nothing(seed: int) -> None:
     """At-least-once under kills at random points; every queue has one owner between rebalances."""
     rng = Random(seed)

@@ -31,7 +31,7 @@ def test_listener_and_model_decide_about_service_offsets_and_pop(
     async def main() -> None:
         member = Member(cluster, "m", orderly=orderly, offset_dir=str(tmp_path), **settings)
         async with member.consumer as consumer:
-            parts = consumer._running()
+            parts = consumer.running_parts()
             kind = ConsumeOrderlyService if orderly else ConsumeConcurrentlyService
             assert isinstance(parts.service, kind)
             local = settings.get("message_model") is BROADCASTING

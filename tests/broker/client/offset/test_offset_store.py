@@ -6,7 +6,11 @@ from random import Random
 import pytest
 
 from broker.client.instance.client_instance import MQClientInstance
-from broker.client.offset.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
+from broker.client.offset.offset_store import (
+    LocalFileOffsetStore,
+    ReadOnlyOffsetStore,
+    RemoteBrokerOffsetStore,
+)
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
 from broker.remoting.protocol.codes import RequestCode
@@ -38,6 +42,26 @@ def test_offsets_reach_the_broker_of_their_queue_and_failures_are_repeated() -> 
         assert await store.read(QUEUES[0]) == 5
         updates = cluster.brokers["broker-a"].codes().count(RequestCode.UPDATE_CONSUMER_OFFSET)
         assert updates == 1  # unchanged offsets are not sent again
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_read_only_store_reads_the_offsets_of_the_broker_and_sends_none() -> None:
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+    broker.offsets["g", QUEUES[0]] = 3
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = ReadOnlyOffsetStore(instance, "g")
+        assert await store.read(QUEUES[0]) == 3
+        store.table.update(QUEUES[0], 9)
+        await store.persist(QUEUES, wait=True)
+        assert store.offset_of_pull(QUEUES[0]) == 0
+        assert RequestCode.UPDATE_CONSUMER_OFFSET not in broker.codes()
 
     run_virtual(main(), cluster.clock)
 

@@ -87,7 +87,7 @@ def test_a_request_without_reply_ends_after_its_time_and_a_late_reply_is_accepte
             await producer.request(Message("T", b"x"), timeout_ms=2_000)
         late = broker.log[0].properties["CORRELATION_ID"]
         assert (await push(producer, late, b"late")).code == 0
-        assert replies_of(producer.instance)._waiting == {}
+        assert replies_of(producer.instance).waiting == {}
 
     run(work)
 

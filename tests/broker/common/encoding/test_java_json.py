@@ -207,13 +207,13 @@ def _doubling_keys(levels: int) -> str:
 @pytest.mark.parametrize("bomb", [_doubling, _doubling_keys])
 def test_the_work_for_references_is_bounded_by_the_length_of_the_text(bomb, monkeypatch) -> None:
     copies = []
-    copy = java_json_reader._Resolver.copy
+    copy = java_json_reader.Resolver.copy
 
     def counted(resolver: object, node: object, depth: int) -> object:
         copies.append(node)
         return copy(resolver, node, depth)
 
-    monkeypatch.setattr(java_json_reader._Resolver, "copy", counted)
+    monkeypatch.setattr(java_json_reader.Resolver, "copy", counted)
     for levels in (12, 16, 40):
         text = bomb(levels)
         copies.clear()
@@ -224,13 +224,13 @@ def test_the_work_for_references_is_bounded_by_the_length_of_the_text(bomb, monk
 
 def test_a_path_through_references_is_walked_once(monkeypatch) -> None:
     walks = []
-    walk = java_json_reader._Resolver.walk
+    walk = java_json_reader.Resolver.walk
 
     def counted(resolver: object, path: str, depth: int) -> object:
         walks.append(path)
         return walk(resolver, path, depth)
 
-    monkeypatch.setattr(java_json_reader._Resolver, "walk", counted)
+    monkeypatch.setattr(java_json_reader.Resolver, "walk", counted)
     # every path goes twice through the reference of the level above
     text = "".join(f',"a{i}":{{"x":{{"$ref":"$.a{i + 1}.x.x"}},"y":1}}' for i in range(30))
     loads("{" + text[1:] + ',"a30":{"x":{"x":{"x":1}}}}')
@@ -239,9 +239,11 @@ def test_a_path_through_references_is_walked_once(monkeypatch) -> None:
 
 def test_object_keys_are_looked_through_once_per_table(monkeypatch) -> None:
     tables = []
-    object_keys = java_json_reader._object_keys
+    object_keys = java_json_reader.collect_object_keys
     monkeypatch.setattr(
-        java_json_reader, "_object_keys", lambda fields: tables.append(1) or object_keys(fields)
+        java_json_reader,
+        "collect_object_keys",
+        lambda fields: tables.append(1) or object_keys(fields),
     )
     queues = ",".join(
         f'{{"brokerName":"b","queueId":{i},"topic":"T"}}:{{"v":{i}}}' for i in range(50)

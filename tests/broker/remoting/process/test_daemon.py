@@ -23,7 +23,7 @@ def own_log() -> Iterator[None]:
     level, raises = root.level, logging.raiseExceptions
     yield
     for handler in list(root.handlers):
-        if getattr(handler, "_of_daemon", False):
+        if getattr(handler, "of_daemon", False):
             root.removeHandler(handler)
             handler.close()
     root.setLevel(level)

@@ -36,7 +36,7 @@ def test_ext_fields_are_not_shared_between_commands():
 
 
 def test_opaques_start_again_before_they_turn_negative(monkeypatch):
-    monkeypatch.setattr(command, "_opaques", iter([0x7FFFFFFF, 0x80000000]))
+    monkeypatch.setattr(command, "opaques", iter([0x7FFFFFFF, 0x80000000]))
     assert [next_opaque(), next_opaque()] == [0x7FFFFFFF, 0]
 
 

@@ -96,12 +96,12 @@ def test_the_next_question_begins_with_the_name_server_that_answered(scripted, c
 
 
 def test_a_silent_name_server_leaves_time_for_the_others(caller) -> None:
-    assert caller._namesrv_limit_ms() == NAMESRV_TIMEOUT_MS
+    assert caller.namesrv_limit_ms() == NAMESRV_TIMEOUT_MS
     caller.timeout_ms = 1_000
-    assert caller._namesrv_limit_ms() == 500
+    assert caller.namesrv_limit_ms() == 500
     caller.timeout_ms = 60_000
-    assert caller._namesrv_limit_ms() == NAMESRV_TIMEOUT_MS
-    assert Caller(["ns:1"], caller.client)._namesrv_limit_ms() is None
+    assert caller.namesrv_limit_ms() == NAMESRV_TIMEOUT_MS
+    assert Caller(["ns:1"], caller.client).namesrv_limit_ms() is None
 
 
 def test_every_name_server_can_be_asked(scripted, caller) -> None:

@@ -27,7 +27,7 @@ def test_a_slave_acts_for_its_master_and_the_master_takes_the_offsets_back(
         await group.namesrv.start([("127.0.0.1", 0)])
         master = await group.broker("master")
         slave = await group.broker("slave", **SLAVE)
-        members = slave._replication.members
+        members = slave.replication.members
         for _ in range(5):
             assert (await send(master.context.address, group.client)).code == ResponseCode.SUCCESS
         await until(lambda: slave.store.get_max_offset("Orders", 0) == 5)

@@ -196,3 +196,28 @@ def test_topics_are_copied_before_the_log_so_that_batch_queues_are_built_as_such
                 await slave.close()
 
     run(main())
+
+
+def test_the_topics_are_copied_again_before_a_record_of_a_new_topic_is_appended(
+    tmp_path: Path, run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slave_synchronize, "PERIOD_MS", 60_000)
+
+    async def scenario(
+        master: EmbeddedBroker, slave: BrokerController, client: RemotingClient
+    ) -> None:
+        await until(lambda: slave.context.ha_status().ha_client_runtime_info.is_activated)
+        fields = topic_fields("Orders", 4, attributes="+queue.type=BatchCQ")
+        created = await client.call(
+            master.address, request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields), 10_000
+        )
+        assert created.code == ResponseCode.SUCCESS
+        for number in range(3):
+            assert (await send(master.address, client, b"%d" % number)).code == 0
+        await until(lambda: slave.store.get_max_offset("Orders", 0) == 3)
+        assert (tmp_path / "slave" / "batchconsumequeue" / "Orders").is_dir()
+        assert not (tmp_path / "slave" / "consumequeue" / "Orders").exists()
+        written = json.loads((tmp_path / "slave" / "config" / "topics.json").read_text())
+        assert "Orders" in written["topicConfigTable"]
+
+    run(with_slave(tmp_path, scenario))

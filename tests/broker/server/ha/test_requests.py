@@ -22,7 +22,7 @@ def test_a_notification_and_an_exchange_name_the_master(tmp_path: Path, run) -> 
         answer = await group.client.call(master.context.address, request(code), 10_000)
         assert answer.code == ResponseCode.SUCCESS
         assert answer.ext_fields["masterAddress"] == master.context.address
-        registrar = slave._replication._registrar
+        registrar = slave.registrar
         adopted = ExchangeHAInfoHeader(
             master_ha_address="127.0.0.1:2", master_address="127.0.0.1:1"
         )
@@ -34,7 +34,7 @@ def test_a_notification_and_an_exchange_name_the_master(tmp_path: Path, run) -> 
             slave.context.address, request(code, {"masterHaAddress": "nowhere"}), 10_000
         )
         assert bad.code == ResponseCode.INVALID_PARAMETER
-        members = slave._replication.members
+        members = slave.replication.members
         change = NotifyMinBrokerIdChangeRequestHeader(
             min_broker_id=1,
             broker_name="pair",
@@ -47,6 +47,30 @@ def test_a_notification_and_an_exchange_name_the_master(tmp_path: Path, run) -> 
         await group.client.close()
         await slave.close()
         await master.close()
+        await group.namesrv.close()
+
+    run(main())
+
+
+def test_two_slaves_of_one_host_name_their_connections_and_count_as_two_copies(
+    tmp_path: Path, run
+) -> None:
+    async def main() -> None:
+        group = Group(tmp_path)
+        await group.namesrv.start([("127.0.0.1", 0)])
+        rules = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "3", "slaveTimeout": "60000"}
+        master = await group.broker("master", enableSlaveActingMaster="false", **rules)
+        slaves = [await group.broker(f"slave{n}", **{**SLAVE, "brokerId": n}) for n in ("1", "2")]
+        fields = {"a": "P", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0"}
+        fields |= {"h": "0", "i": "", "j": "0", "k": "false"}
+        command = request(RequestCode.SEND_MESSAGE_V2, fields, b"x")
+        answer = await group.client.call(master.context.address, command, 60_000)
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        end = master.store.max_physical_offset
+        assert [slave.store.max_physical_offset for slave in slaves] == [end, end]
+        await group.client.close()
+        for broker in (*slaves, master):
+            await broker.close()
         await group.namesrv.close()
 
     run(main())

@@ -62,3 +62,28 @@ def test_the_state_of_slaves_is_reported(tmp_path: Path, run) -> None:
         assert of_slave.ha_client_runtime_info.is_activated
 
     run(in_pair(tmp_path, scenario))
+
+
+def test_copies_are_counted_by_slave_and_not_by_connection(tmp_path: Path, run) -> None:
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 5)
+        pair.follow("one")
+        pair.follow("two")
+        end = pair.master.max_physical_offset
+
+        def acknowledged() -> list[str]:
+            infos = pair.service.runtime_info().ha_connection_info
+            return [one.addr for one in infos if one.slave_ack_offset == end]
+
+        await until(lambda: len(acknowledged()) == 2)
+        assert pair.service.is_copied(end, 2)
+        assert not pair.service.is_copied(end, 3)  # both may be the same slave
+        for address in acknowledged():
+            pair.service.name_replica(address, "10.0.0.2:10911")
+        assert not pair.service.is_copied(end, 3)
+        assert pair.service.in_sync(1) == 2
+        pair.service.name_replica(acknowledged()[1], "10.0.0.3:10911")
+        assert pair.service.is_copied(end, 3)
+        assert pair.service.in_sync(1) == 3
+
+    run(in_pair(tmp_path, scenario))

@@ -120,3 +120,23 @@ def test_the_state_of_the_timers_is_copied_and_a_master_without_them_has_none(de
         assert synchronize.problem == ""
 
     run(main())
+
+
+def test_a_learned_topic_is_known_after_the_copy_is_written_and_not_before(desk, run) -> None:
+    async def main() -> None:
+        synchronize, master = slave_of(desk)
+        desk.context.topics.put(TopicConfig(topic_name="Ours"))
+        await synchronize.learn(b"Gone")
+        assert b"Gone" in synchronize.known
+        assert b"Ours" in synchronize.known
+        assert not desk.context.topics.dirty
+        master.unreachable.add(RequestCode.GET_ALL_TOPIC_CONFIG)
+        with pytest.raises(ConnectError):
+            await synchronize.learn(b"Later")
+        assert b"Later" not in synchronize.known
+        master.unreachable.clear()
+        master.unknown.add(RequestCode.GET_ALL_TOPIC_CONFIG)
+        await synchronize.learn(b"Later")
+        assert b"Later" in synchronize.known
+
+    run(main())

@@ -99,8 +99,8 @@ def test_a_connection_that_sends_nothing_ends_with_the_handshake_limit(
 
     async def scenario(pair: Pair) -> None:
         with socket.create_connection(("127.0.0.1", pair.service.port)):
-            await until(lambda: pair.service._connections)
-            await until(lambda: not pair.service._connections)
+            await until(lambda: pair.service.connections)
+            await until(lambda: not pair.service.connections)
 
     run(in_pair(tmp_path, scenario, config))
 

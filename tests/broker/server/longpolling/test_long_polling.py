@@ -133,7 +133,7 @@ def test_dead_heap_entries_do_not_pile_up(pull) -> None:
         holds.suspend(pull(offset=number, deadline=1e9))
         holds.arrived("T", 0, number + 1)
     assert len(holds) == 0
-    assert len(holds._deadlines) < 200
+    assert len(holds.deadlines) < 200
 
 
 def test_random_life_agrees_with_a_list(pull, fake_connection, rng: random.Random) -> None:

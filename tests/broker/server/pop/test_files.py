@@ -49,7 +49,7 @@ def test_a_failed_write_is_repeated(desk, monkeypatch) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(desk.pop_files._orders, "persist", fail)
+        patched.setattr(desk.pop_files.orders_file, "persist", fail)
         with pytest.raises(OSError, match="No space"):
             desk.pop_files.save_orders(desk.pop_service)
     assert desk.pop_service.orders.changed

@@ -77,6 +77,15 @@ def test_deadlines_expire_once(make) -> None:
     assert hold.next_deadline_ms() is None
 
 
+def test_a_withdrawn_request_is_gone_and_is_withdrawn_once(make) -> None:
+    hold, pop = polling(), make()
+    hold.suspend("T", pop, 0)
+    assert hold.withdraw(pop)
+    assert not hold.withdraw(pop)
+    assert hold.arrived("T", 0) == []
+    assert len(hold) == 0
+
+
 def test_a_deadline_that_has_passed_is_a_timeout(make) -> None:
     assert polling().suspend("T", make(deadline_ms=5.0), 5.0) is PollingResult.TIMEOUT
 

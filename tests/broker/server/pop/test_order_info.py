@@ -114,7 +114,7 @@ def test_deleted_and_old_batches_are_cleaned(table) -> None:
 def test_many_changes_keep_the_heap_small(table) -> None:
     for number in range(10_000):
         table.change_visible(KEY, 5, NOW, NOW + 20_000 + number)
-    assert len(table._heap) <= 66
+    assert len(table.heap) <= 66
 
 
 def test_the_file_of_the_specification_survives_a_round_trip() -> None:

@@ -28,7 +28,7 @@ def test_an_unknown_step_and_a_broker_with_its_name_server_are_refused(desk) -> 
 def test_checksums_are_those_of_the_log_over_all_its_files(
     tmp_path: Path, run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processor, "_SLICE_BYTES", 1000)
+    monkeypatch.setattr(processor, "SLICE_BYTES", 1000)
 
     async def main() -> None:
         async with SwitchCluster(tmp_path, slaves=0) as cluster:

@@ -105,3 +105,32 @@ def test_a_slave_copies_the_tables_on_request_and_a_master_refuses(tmp_path: Pat
             assert "is a master" in ((await cluster.step(0, "synchronize")).remark or "")
 
     run(main())
+
+
+def test_a_slave_with_ha_master_address_follows_the_new_master_after_a_switch(
+    tmp_path: Path, run
+) -> None:
+    async def main() -> None:
+        async with SwitchCluster(tmp_path) as cluster:
+            master = cluster.brokers[0].controller
+            assert master is not None
+            assert master.context.replication is not None
+            address = master.context.replication.ha_address()
+            await cluster.start(2, more={"haMasterAddress": address})
+            await cluster.until_following(2)
+            await cluster.switch()
+            await cluster.until_following(0)
+            assert (await cluster.send(1)).code == 0
+            end = cluster.info(1).max_offset
+            await until(lambda: cluster.info(2).max_offset == end)
+            # The vote is on the disk: it counts after a restart, too.
+            third = cluster.brokers[2]
+            await third.close()
+            await cluster.start(2, more={"haMasterAddress": address})
+            await cluster.until_following(2)
+            assert cluster.info(2).problem == ""
+            assert (await cluster.send(1)).code == 0
+            end = cluster.info(1).max_offset
+            await until(lambda: cluster.info(2).max_offset == end)
+
+    run(main())

@@ -98,7 +98,7 @@ def test_error_of_a_run_does_not_end_the_delivery(
 def test_state_that_cannot_be_written_is_reported_once_and_written_later(
     running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write = running.timers._progress.write
+    write = running.timers.progress.write
     failures = 3
 
     def failing(*state: object) -> None:
@@ -108,7 +108,7 @@ def test_state_that_cannot_be_written_is_reported_once_and_written_later(
             raise DiskFullError("timerwheel: no space")
         write(*state)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(running.timers._progress, "write", failing)
+    monkeypatch.setattr(running.timers.progress, "write", failing)
 
     async def scenario() -> None:
         running.service.start()

@@ -82,8 +82,8 @@ def test_a_long_round_is_done_in_slices(make_ledger, monkeypatch) -> None:
         ledger.begin()
     ledger.desk.clock.advance(10)
     ends: list[int] = [0]
-    timer = ledger.checks._slice_timer
-    ledger.checks._slice_timer = NotedTimer(timer, lambda: ends.append(len(ledger.asked())))
+    timer = ledger.checks.slice_timer
+    ledger.checks.slice_timer = NotedTimer(timer, lambda: ends.append(len(ledger.asked())))
 
     async def run() -> None:
         ledger.checks.start()

@@ -134,7 +134,7 @@ def test_memory_of_positions_is_bounded_and_progress_never_runs_ahead(monkeypatc
     removed = RemovalSet(0, 0)
     for at in range(1_000):
         removed.add(at, [at], 1_000)
-        assert len(removed._ends) <= 33
+        assert len(removed.ends) <= 33
     for half in range(0, 1_001, 7):
         assert removed.done_up_to(half) <= half
     assert removed.done_up_to(1_000) == 1_000

@@ -311,7 +311,7 @@ def test_a_load_reads_no_hole(tmp_path, monkeypatch):
         read.append(position)
         return UNIT_STRUCT.unpack_from(mapping, position)
 
-    monkeypatch.setattr(consumequeue, "_UNPACK_FROM", unpack_from)
+    monkeypatch.setattr(consumequeue, "UNPACK_FROM", unpack_from)
     files = MappedFileQueue(Disk(), str(tmp_path / "q"), LARGE, reserve_ahead=True)
     again = ConsumeQueue(Topic("T"), 0, files, lambda queue: None)
     again.load()

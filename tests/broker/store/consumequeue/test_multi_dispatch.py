@@ -17,9 +17,9 @@ def config(stores):
 
 def put_unchecked(store, message):
     """Store a message as an older version did: without a look at the names."""
-    store.writer._multi_dispatch = False
+    store.writer.multi_dispatch = False
     result = store.put_message(message)
-    store.writer._multi_dispatch = True
+    store.writer.multi_dispatch = True
     assert result.status is P.PUT_OK
     return result
 

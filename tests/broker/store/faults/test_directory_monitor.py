@@ -51,13 +51,13 @@ LOSSES = [remove_store, replace_store, remove_lock, replace_lock, remove_log, re
 def lost(monkeypatch):
     """An event that is set after a monitor has notified the store of a loss."""
     notified = threading.Event()
-    original = MessageStore._directory_lost
+    original = MessageStore.directory_lost
 
     def store_lost(self, reason):
         original(self, reason)
         notified.set()
 
-    monkeypatch.setattr(MessageStore, "_directory_lost", store_lost)
+    monkeypatch.setattr(MessageStore, "directory_lost", store_lost)
     return notified
 
 

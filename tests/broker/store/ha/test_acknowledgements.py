@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from broker.store.ha.acknowledgements import Acknowledgements
+from broker.store.ha.acknowledgements import Acknowledgements, ReplicaIdentity
 from broker.store.results import PutMessageStatus
 
 OK = PutMessageStatus.PUT_OK
@@ -45,6 +45,34 @@ def test_a_slave_that_disconnects_no_longer_counts() -> None:
     acks.disconnected("a")
     assert acks.wait(400, 2, 3.0, answers.append)
     assert answers == []
+
+
+def test_two_connections_of_one_slave_are_one_copy_and_the_newer_one_counts() -> None:
+    acks, answers = Acknowledgements(), []
+    one = ReplicaIdentity("10.0.0.2", "10.0.0.2:10911")
+    acks.report("old", 100, one)
+    acks.report("new", 100, one)
+    assert acks.slaves == 1
+    assert acks.in_sync(100, 1) == 2
+    assert acks.wait(100, 3, 9.0, answers.append)
+    acks.report("other", 100, ReplicaIdentity("10.0.0.2", "10.0.0.2:10921"))
+    assert answers == [OK]
+    acks.report("new", 50, one)
+    assert not acks.is_copied(100, 3)
+    acks.disconnected("new")
+    assert acks.is_copied(100, 3)
+
+
+def test_connections_without_a_name_count_once_per_host() -> None:
+    acks = Acknowledgements()
+    acks.report("a", 100, ReplicaIdentity("10.0.0.2"))
+    acks.report("b", 100, ReplicaIdentity("10.0.0.2"))
+    assert not acks.is_copied(100, 3)
+    acks.report("c", 100, ReplicaIdentity("10.0.0.3"))
+    assert acks.is_copied(100, 3)
+    # It may be another connection of a slave that has named itself.
+    acks.report("b", 100, ReplicaIdentity("10.0.0.2", "10.0.0.2:10911"))
+    assert not acks.is_copied(100, 4)
 
 
 def test_in_sync_counts_the_master_and_the_slaves_within_the_gap() -> None:

@@ -131,3 +131,30 @@ def test_bytes_of_another_offset_are_refused() -> None:
 def test_a_blank_record_of_a_wrong_length_is_refused() -> None:
     with pytest.raises(StoreError, match="blank record"):
         ReceivedRecords(FILE - 100, FILE, LIMIT).feed(FILE - 100, encode_blank(99))
+
+
+def test_records_are_released_up_to_the_first_one_of_an_unknown_topic() -> None:
+    parts = []
+    for topic in ("T", "T", "N" * 200, "T", "Other"):
+        message = MessageExt(
+            topic=topic, body=b"x", queue_id=0, physical_offset=sum(map(len, parts))
+        )
+        parts.append(encode_record(message))
+    known = {b"T"}
+    received = ReceivedRecords(0, FILE, LIMIT, known_topics=known)
+    first = received.feed(0, b"".join(parts))
+    assert first is not None
+    assert first.data == parts[0] + parts[1]
+    assert received.unknown_topic == b"N" * 200  # a record of version 2
+    known.add(b"N" * 200)
+    second = received.feed(received.next_offset, b"")
+    assert second is not None
+    assert second.data == parts[2] + parts[3]
+    assert received.unknown_topic == b"Other"
+    assert received.feed(received.next_offset, b"") is None
+    known.add(b"Other")
+    third = received.feed(received.next_offset, b"")
+    assert third is not None
+    assert third.data == parts[4]
+    assert received.unknown_topic is None
+    assert received.pending_bytes == 0

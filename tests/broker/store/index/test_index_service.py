@@ -110,15 +110,15 @@ def test_a_full_file_rolls_within_a_message(tmp_path):
 def test_a_message_whose_roll_failed_is_completed_by_the_next_attempt(tmp_path, monkeypatch):
     index = service(tmp_path, 5, 4)
     index.put_keys(1, [b"a", b"b"], 100, 10_000)
-    create = index._create
+    create = index.create_file
 
     def fail(header):
         raise OSError(errno.EIO, "the next file cannot be made")
 
-    monkeypatch.setattr(index, "_create", fail)
+    monkeypatch.setattr(index, "create_file", fail)
     with pytest.raises(OSError):
         index.put_keys(1, [b"c", b"d"], 200, 12_000)
-    monkeypatch.setattr(index, "_create", create)
+    monkeypatch.setattr(index, "create_file", create)
     for _ in range(2):
         index.put_keys(1, [b"c", b"d"], 200, 12_000)
     for key in (b"c", b"d"):

@@ -139,7 +139,7 @@ def test_pages_read_ahead_are_not_requested_again(disk, tmp_path, monkeypatch):
         known = max(known, position + length + (8 << 20))
         return pread(fd, length, position)
 
-    monkeypatch.setattr(files, "_data_range", seek)
+    monkeypatch.setattr(files, "find_data_range", seek)
     monkeypatch.setattr(files.os, "pread", read_ahead)
     assert disk.next_data(str(path), 1000) == (-1, -1)
     assert read == (3 << 20) - 1000

@@ -17,8 +17,8 @@ def test_a_long_recovery_is_heard_of(stores, inner, monkeypatch, caplog):
         store.put_message(inner(body=b"%04d" % number * 150))
     stores.close(store)
     (stores.root / "abort").write_bytes(b"")
-    monkeypatch.setattr(progress, "_NOTE_SECONDS", 0)
-    monkeypatch.setattr(log_scan, "_PAGE_OUT_BYTES", 2048)
+    monkeypatch.setattr(progress, "NOTE_SECONDS", 0)
+    monkeypatch.setattr(log_scan, "PAGE_OUT_BYTES", 2048)
     with caplog.at_level(logging.INFO):
         stores.start()
     assert any(

@@ -32,14 +32,14 @@ def test_log_precedes_wheel_precedes_checkpoint(
     progress: TimerProgress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = []
-    monkeypatch.setattr(progress._log, "sync", lambda end: order.append(("log", end)))
-    write = progress._wheel.write
+    monkeypatch.setattr(progress.timer_log, "sync", lambda end: order.append(("log", end)))
+    write = progress.wheel.write
 
     def wheel(changes: dict[int, Chain | None]) -> None:
         order.append(("wheel", Path(progress.path).exists()))
         write(changes)
 
-    monkeypatch.setattr(progress._wheel, "write", wheel)
+    monkeypatch.setattr(progress.wheel, "write", wheel)
     progress.write(STATE, {5_000: Chain(0, 52, 2)}, "")
     assert order == [("log", 104), ("wheel", False)]
     assert Path(progress.path).exists()

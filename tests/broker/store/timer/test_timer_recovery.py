@@ -84,11 +84,11 @@ def test_wheel_that_is_ahead_of_its_checkpoint_loses_nothing(
     timers.persist()
     timers.clock.advance(2_000)
     timers.timers.run(2)
-    progress = timers.timers._progress
+    progress = timers.timers.progress
 
     def cut(checkpoint: TimerCheckpoint, changes: Changes, metrics: str) -> None:
-        progress._log.sync(checkpoint.last_timer_log_flush_position)
-        progress._wheel.write(changes)
+        progress.timer_log.sync(checkpoint.last_timer_log_flush_position)
+        progress.wheel.write(changes)
         raise OSError(5, "power cut")
 
     monkeypatch.setattr(progress, "write", cut)

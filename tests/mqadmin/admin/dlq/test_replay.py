@@ -168,7 +168,7 @@ def test_a_lost_answer_is_looked_up_before_the_message_goes_once_more(
     dlq: DlqAdmin, ledger: str, cluster: Any, broker_a: Any, broker_b: Any, monkeypatch: Any
 ) -> None:
     """The broker stores the first and the third message, but its answers never come."""
-    original = cluster._one
+    original = cluster.call_one
     lost = iter((True, False, True))
 
     def one(address: str, command: Any) -> Any:
@@ -178,11 +178,11 @@ def test_a_lost_answer_is_looked_up_before_the_message_goes_once_more(
             original(address, command)
         return RequestTimeoutError("no answer", address=address, request_code=command.code)
 
-    monkeypatch.setattr(cluster, "_one", one)
+    monkeypatch.setattr(cluster, "call_one", one)
     dead_letters = [letter(number) for number in range(3)]
     assert [item.status for item in run(dlq, dead_letters, ledger)] == ["failed"] * 3
     assert sorted(sent_to(broker_a, broker_b)) == [b"body 0", b"body 2"]
-    monkeypatch.setattr(cluster, "_one", original)
+    monkeypatch.setattr(cluster, "call_one", original)
     plan = dlq.plan_replay(dead_letters, ledger=ledger)
     assert {item.note for item in plan.items} == {"in doubt: looked up before sending"}
     done = list(dlq.apply_replay(plan))

@@ -5,6 +5,7 @@ import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -111,21 +112,24 @@ class Stepwise:
 
     def __init__(self, library: FailoverAdmin, stop_before: str) -> None:
         self._library = library
-        self._client = library._client
-        change = self._client.change
+        change = library.client.change
+        stopped = False
 
         def limited(address: str, action: str, properties=None, **fields):
-            if action == stop_before:
+            nonlocal stopped
+            if stopped or action == stop_before:
+                stopped = True  # the steps that would undo the switch are not taken either
                 raise StoppedError(f"stopped before {action}")
             return change(address, action, properties, **fields)
 
-        self._client.change = limited  # type: ignore[method-assign]
-        library._cancel = lambda run: None  # type: ignore[method-assign]
-        if stop_before == "wait":
-            library._level = self._die  # type: ignore[method-assign]
+        def stop(address: str) -> NoReturn:
+            nonlocal stopped
+            stopped = True
+            raise StoppedError("stopped before wait")
 
-    def _die(self, run: object) -> None:
-        raise StoppedError("stopped before wait")
+        library.client.change = limited  # type: ignore[method-assign]
+        if stop_before == "wait":  # its first step is a query of the master
+            library.client.role_of = stop  # type: ignore[method-assign]
 
     def run(self, plan: SwitchPlan) -> SwitchResult:
         return self._library.run(plan)

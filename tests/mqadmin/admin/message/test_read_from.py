@@ -9,9 +9,7 @@ from broker.client import Message, Producer
 from broker.common.clock import SystemClock
 from broker.errors import ClientError
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.message.read_from import ReadFrom, read_from
-from mqadmin.admin.offset.library import OffsetAdmin
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import TopicAdmin
 
@@ -25,15 +23,11 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminSession]:
         BlockingEmbeddedBroker(str(store), SMALL) as broker,
         AdminSession([broker.namesrv_address], timeout_ms=60_000) as session,
     ):
-        topics, groups = TopicAdmin(session), GroupAdmin(session)
+        topics = TopicAdmin(session)
         topics.apply(topics.plan_create("T", queues=1))
-        groups.apply(groups.plan_create("g"))
         with Producer("fill", broker.namesrv_address) as producer:
             for number in range(10):
                 producer.send(Message("T", b"%d" % number))
-        offsets = OffsetAdmin(session)
-        plan = offsets.plan_reset("g", topic="T", to="6")
-        offsets.apply_reset(plan, undo_path=str(store.parent / "undo.json"))
         yield session
 
 
@@ -57,17 +51,6 @@ def test_a_time_is_compared_exactly(admin: AdminSession) -> None:
     for wanted in (0, times[0], times[4], times[9], times[9] + 1):
         found = first(admin, ReadFrom(topic="T", start=wanted))
         assert len(found) == sum(time >= wanted for time in times)
-
-
-def test_the_committed_offset_of_a_group_is_used_and_left_unchanged(admin: AdminSession) -> None:
-    before = OffsetAdmin(admin).show("g").items
-    assert first(admin, ReadFrom(topic="T", group="g", start="earliest")) == bodies(6)
-    assert OffsetAdmin(admin).show("g").items == before
-
-
-def test_a_group_without_an_offset_starts_at_the_position(admin: AdminSession) -> None:
-    assert first(admin, ReadFrom(topic="T", group="none", start="earliest")) == bodies(0)
-    assert "none" not in {one.group for one in GroupAdmin(admin).list().items}
 
 
 def test_an_unknown_topic_is_an_error(admin: AdminSession) -> None:

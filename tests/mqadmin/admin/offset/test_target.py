@@ -4,13 +4,8 @@ import pytest
 
 from broker.common.message_queue import MessageQueue
 from broker.errors import ConfigError
-from mqadmin.admin.offset.target import (
-    SavedOffset,
-    SavedOffsets,
-    load_offsets,
-    parse_target,
-    save_offsets,
-)
+from mqadmin.admin.offset.offset_file import SavedOffset, SavedOffsets, save_offsets
+from mqadmin.admin.offset.target import parse_target
 
 NOW_MS = 1_700_000_000_000
 
@@ -55,33 +50,7 @@ def test_a_file_gives_one_offset_per_queue(tmp_path) -> None:
     one = SavedOffset(topic="t", broker_name="b", queue_id=1, consumer_offset=7)
     none = SavedOffset(topic="t", broker_name="b", queue_id=2, consumer_offset=None)
     save_offsets(path, SavedOffsets(group="g", offsets=[one, none], created_timestamp=1))
-    assert load_offsets(path).offsets == [one, none]
     assert parse_target(f"file:{path}", NOW_MS).offsets == {
         MessageQueue("t", "b", 1): 7,
         MessageQueue("t", "b", 2): None,
     }
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"group":"g","offsets":[{}]}',
-        "{",
-        '{"group":"g","offsets":[],"schema":"x"}',
-    ],
-)
-def test_files_that_cannot_be_used_are_named(tmp_path, text) -> None:
-    path = tmp_path / "f.json"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=r"f\.json"):
-        load_offsets(str(path))
-
-
-def test_a_missing_file_is_named(tmp_path) -> None:
-    with pytest.raises(ConfigError, match=r"nope\.json"):
-        load_offsets(str(tmp_path / "nope.json"))
-    with pytest.raises(ConfigError, match="nodir"):
-        save_offsets(str(tmp_path / "nodir" / "x"), SavedOffsets(group="g", offsets=[]))

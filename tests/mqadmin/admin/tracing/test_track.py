@@ -52,7 +52,7 @@ def test_the_verdict_of_a_group(
     group: ConsumerConnections, offset: int | None, known: bool, verdict: str
 ) -> None:
     message = message_row(queue_offset=5, tags="A")
-    assert track._verdict(group, message, offset, known=known)[0] == verdict
+    assert track.verdict_of(group, message, offset, known=known)[0] == verdict
 
 
 def message_row(**fields: object) -> MessageRow:

@@ -42,7 +42,7 @@ def test_failed_lines_are_named_and_the_others_sent(
     topic = new_topic("BulkPartly")
     done = mqadmin("msg", "produce", topic, stdin='{"body":"1"}\nbad\n{"body":"3"}\n')
     assert done.status == 5
-    assert done.err.startswith("error: stdin line 2: not a message")
+    assert done.err.startswith("error: stdin line 2: the line is not JSON: bad\nhint: ")
     assert stored(namesrv, topic) == 2
 
 

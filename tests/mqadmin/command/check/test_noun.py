@@ -1,8 +1,14 @@
 """Thresholds of checks."""
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from mqadmin.command.check.noun import gap_limits
+from mqadmin.command.check.noun import gap_limits, replace_file
+from mqadmin.command.execution.failure import UsageFault
 
 
 @pytest.mark.parametrize(
@@ -23,3 +29,29 @@ def test_a_gap_is_bytes_seconds_or_both(text: str, limits: tuple[int | None, flo
 def test_another_text_is_refused_and_named(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size or a duration"):
         gap_limits(text)
+
+
+def test_a_file_of_samples_is_replaced_at_once_and_readable_by_others(tmp_path: Path) -> None:
+    path = tmp_path / "lag.prom"
+    path.write_text("old")
+    replace_file(str(path), "new\n")
+    assert path.read_text() == "new\n"
+    assert path.stat().st_mode & 0o044 == 0o044 & ~os.umask(os.umask(0o022))
+    assert [one.name for one in tmp_path.iterdir()] == ["lag.prom"]
+
+
+def test_a_file_that_cannot_be_written_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "folder.prom").mkdir()
+    with pytest.raises(UsageFault, match="--outfile"):
+        replace_file(str(tmp_path / "folder.prom"), "new\n")
+    assert [one.name for one in tmp_path.iterdir()] == ["folder.prom"]
+
+
+def test_the_file_has_the_samples_whatever_is_printed(
+    check: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "disk.prom"
+    done = check("disk", "--outfile", str(path))
+    assert (done.status, done.out[:9]) == (0, "DISK OK -")
+    assert path.read_text() == check("disk", "-o", "prometheus").out
+    assert check("disk", "--outfile", str(tmp_path / "nosuch" / "x")).status == 3

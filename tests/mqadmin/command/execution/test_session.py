@@ -44,9 +44,9 @@ def test_a_session_applies_every_setting(tmp_path: Path) -> None:
     ) as admin:
         assert list(admin.namesrv_addresses) == ["h:1", "h:2"]
         assert admin.timeout_ms == 3_000
-        assert admin._network["address_map"] == {"h:1": "127.0.0.1:1"}
-        assert admin._network["signer"] is not None
-        assert admin._network.get("tls") is None
+        assert admin.network["address_map"] == {"h:1": "127.0.0.1:1"}
+        assert admin.network["signer"] is not None
+        assert admin.network.get("tls") is None
 
 
 def test_an_access_key_without_a_secret_is_refused_before_anything_is_sent(mqadmin: Run) -> None:

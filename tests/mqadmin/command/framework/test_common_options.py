@@ -23,7 +23,13 @@ def test_a_secondary_name_is_never_the_first(alias: str) -> None:
 
 def test_files_and_directories_are_written_to_out() -> None:
     written = {path for path, one in PARAMETERS if "--out" in one.marker.names}
-    assert written == {"store repair", "store recover", "store export", "pipeline run"}
+    assert written == {
+        "store repair",
+        "store recover",
+        "store export",
+        "pipeline run",
+        "offset export",
+    }
 
 
 def test_an_option_has_one_value_type_everywhere() -> None:

@@ -42,7 +42,7 @@ def test_a_copy_is_equal(pair: tuple[Any, Any]) -> None:
 def test_the_first_different_byte_and_its_records_are_named(
     pair: tuple[Any, Any], part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PART_BYTES", part)
+    monkeypatch.setattr(module, "PART_BYTES", part)
     places = pair[0].places
     seed = random.randrange(1 << 30)
     start, size = random.Random(seed).choice(places)

@@ -135,9 +135,9 @@ def test_corruption_found_during_the_scan_is_reported(root: Path) -> None:
 
 
 def test_parts_that_no_index_covers_are_worked_out() -> None:
-    assert find._uncovered([]) == [(0, None)]
-    assert find._uncovered([(0, 10), (20, 30)]) == [(10, 20), (30, None)]
-    assert find._uncovered([(5, 50), (20, 30), (60, 70)]) == [(0, 5), (50, 60), (70, None)]
+    assert find.uncovered_ranges([]) == [(0, None)]
+    assert find.uncovered_ranges([(0, 10), (20, 30)]) == [(10, 20), (30, None)]
+    assert find.uncovered_ranges([(5, 50), (20, 30), (60, 70)]) == [(0, 5), (50, 60), (70, None)]
 
 
 def test_a_wrong_scan_is_refused(root: Path) -> None:

@@ -111,15 +111,17 @@ def test_one_file_has_a_summary(made: Any) -> None:
 def in_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every log large enough for a second process."""
     monkeypatch.setattr(summary_module, "TWO_PROCESSES_BYTES", 0)
-    monkeypatch.setattr(summary_module, "_can_fork", lambda: True)
+    monkeypatch.setattr(summary_module, "can_fork", lambda: True)
 
 
 def both_ways(store: Any, check_crc: bool) -> tuple[Any, Any]:
     directory = StoreDirectory(store.root)
-    parts = summary_module._count_in_two(directory, check_crc)
+    parts = summary_module.count_in_two_processes(directory, check_crc)
     assert parts is not None
     assert len(parts) == 2
-    return summarize(directory, check_crc=check_crc), summary_module._count(directory, check_crc)
+    return summarize(directory, check_crc=check_crc), summary_module.count_records(
+        directory, check_crc
+    )
 
 
 def test_two_processes_count_the_same_as_one(made: Any, in_two: None) -> None:
@@ -137,20 +139,20 @@ def test_the_middle_is_among_the_records_where_written_zeros_follow(
     make_store: Any, in_two: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a file system without holes, or when someone has read the whole file."""
-    monkeypatch.setattr(summary_module, "_NEAR", 4096)
+    monkeypatch.setattr(summary_module, "NEAR_BYTES", 4096)
     store = make_store(file_size=1 << 20)
     for number in range(200):
         store.put("TopicA", number % 4)
     store.write()
     path = min((store.root / "commitlog").iterdir())
     path.write_bytes(path.read_bytes())
-    middle = summary_module._middle(StoreDirectory(store.root))
+    middle = summary_module.find_middle(StoreDirectory(store.root))
     assert middle in [offset for offset, _ in store.places[60:140]]
     assert both_ways(store, False)[0][0].messages == 200
 
 
 def test_corruption_on_both_sides_of_the_middle_is_reported_once(made: Any, in_two: None) -> None:
-    middle = summary_module._middle(StoreDirectory(made.root))
+    middle = summary_module.find_middle(StoreDirectory(made.root))
     number = [offset for offset, _ in made.places].index(middle)
     for hurt in (number - 2, number - 1, number, number + 1, 0, 39):
         offset = made.places[hurt][0]
@@ -165,19 +167,19 @@ def test_corruption_on_both_sides_of_the_middle_is_reported_once(made: Any, in_t
 def test_an_invalid_record_in_the_middle_invalidates_the_result(
     made: Any, in_two: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summary_module, "_middle", lambda _: made.places[20][0] + 1)
-    assert summary_module._count_in_two(StoreDirectory(made.root), False) is None
+    monkeypatch.setattr(summary_module, "find_middle", lambda _: made.places[20][0] + 1)
+    assert summary_module.count_in_two_processes(StoreDirectory(made.root), False) is None
     summary, _ = summarize(StoreDirectory(made.root))
     assert summary.messages == 40
 
 
 def test_no_second_process_for_small_logs_or_beside_threads(made: Any) -> None:
-    assert summary_module._middle(StoreDirectory(made.root)) is None
+    assert summary_module.find_middle(StoreDirectory(made.root)) is None
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
     try:
-        assert not summary_module._can_fork()
+        assert not summary_module.can_fork()
     finally:
         stop.set()
         thread.join()
@@ -186,7 +188,7 @@ def test_no_second_process_for_small_logs_or_beside_threads(made: Any) -> None:
 def test_an_empty_log_has_no_middle(make_store: Any, in_two: None) -> None:
     store = make_store()
     store.write()
-    assert summary_module._middle(StoreDirectory(store.root)) is None
+    assert summary_module.find_middle(StoreDirectory(store.root)) is None
     summary, _ = summarize(StoreDirectory(store.root))
     assert summary.messages == 0
 

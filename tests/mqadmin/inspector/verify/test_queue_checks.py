@@ -293,10 +293,10 @@ def test_open_files_are_bounded_and_opened_once_while_kept(long: MadeStore, monk
 def test_missing_queues_are_joined_and_a_restart_at_0_starts_a_new_one(sound: MadeStore) -> None:
     table = QueueTable(StoreDirectory(sound.root), None, Findings())
     key = (b"TopicC", 0)
-    table.lacks(key, MissingQueue(2, 4, 5, 1000, 1100))
-    table.lacks(key, MissingQueue(3, 6, 8, 1200, 1500))
+    table.join_absent(key, MissingQueue(2, 4, 5, 1000, 1100))
+    table.join_absent(key, MissingQueue(3, 6, 8, 1200, 1500))
     assert table.absent[key] == MissingQueue(5, 4, 8, 1000, 1500)
-    table.lacks(key, MissingQueue(1, 0, 0, 1600, 1600))
+    table.join_absent(key, MissingQueue(1, 0, 0, 1600, 1600))
     assert table.absent[key] == MissingQueue(1, 0, 0, 1600, 1600)
     assert table.deleted.records == 5
     assert table.restarts == {b"TopicC": 1501}
@@ -315,3 +315,20 @@ def test_queue_files_are_listed_by_their_start(long: MadeStore) -> None:
     (found,) = StoreDirectory(long.root).queue_files()
     assert isinstance(found, QueueFiles)
     assert [start for _, start in found.files] == [0, 600, 1200]
+
+
+def test_deferred_deviations_are_added_in_order_when_joined(sound: MadeStore) -> None:
+    table = QueueTable(StoreDirectory(sound.root), None, Findings())
+    table.defer()
+    queue = table.queues[b"TopicA", 0]
+    for offset in (3, 4):
+        queue.add_run(Run(MISSING, offset, offset, offset * 100, offset * 100))
+        table.lacks((b"TopicC", 0), offset, offset * 100)
+    assert queue.runs == []
+    assert table.absent == {}
+    table.join_deferred()
+    assert queue.runs == [Run(MISSING, 3, 4, 300, 400)]
+    assert table.absent == {(b"TopicC", 0): MissingQueue(2, 3, 4, 300, 400)}
+    assert queue.take_deferred() == []
+    assert table.take_deferred((b"TopicC", 0)) == []
+    table.close()

@@ -61,3 +61,12 @@ def test_every_kind_has_a_meaning_and_advice(kind: str) -> None:
 
 def test_the_kinds_of_the_log_are_kinds() -> None:
     assert set(LOG_KINDS) <= set(KINDS)
+
+
+def test_findings_are_sorted_by_physical_offset_from_an_index_on() -> None:
+    findings = Findings()
+    for kind, offset in (("crc", 900), ("crc", 500), ("name", None), ("magic", 100)):
+        findings.add(kind, "log", "detail", physical_offset=offset)
+    findings.sort(1)
+    order = [(row.kind, row.physical_offset) for row in findings.rows]
+    assert order == [("crc", 900), ("magic", 100), ("crc", 500), ("name", None)]

@@ -10,7 +10,10 @@ DECLARED = {
     broker.GetBrokerConfigResponseHeader: "version:s!",
     broker.SetCommitLogReadModeRequestHeader: "READ_AHEAD_MODE:s!",
     broker.ExportRocksdbConfigRequestHeader: "configType:s!",
-    broker.ExchangeHAInfoHeader: ("masterHaAddress:s?, masterFlushOffset:l?, masterAddress:s?"),
+    broker.ExchangeHAInfoHeader: (
+        "masterHaAddress:s?, masterFlushOffset:l?, masterAddress:s?,"
+        " replicaConnection:s?, replicaAddress:s?"  # of this project
+    ),
     broker.ResetMasterFlushOffsetRequestHeader: "masterFlushOffset:l!",
     broker.NotifyMinBrokerIdChangeRequestHeader: (
         "minBrokerId:l?, brokerName:s?, minBrokerAddr:s?, offlineBrokerAddr:s?, haBrokerAddr:s?"

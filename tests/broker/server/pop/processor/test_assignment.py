@@ -131,7 +131,7 @@ def test_a_mode_that_cannot_be_written_is_rolled_back(desk, monkeypatch) -> None
     def fail(text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(desk.pop_files._modes, "persist", fail)
+    monkeypatch.setattr(desk.pop_files.modes_file, "persist", fail)
     answer = set_mode(desk)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "not persisted" in answer.remark

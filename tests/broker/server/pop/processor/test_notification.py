@@ -1,9 +1,14 @@
 """NOTIFICATION, POLLING_INFO and PEEK_MESSAGE."""
 
+import asyncio
+
 import pytest
 
+from broker.common.topic import pop_retry_topic
 from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.server import slices
+from broker.server.pop.processor import notification
 
 
 @pytest.fixture
@@ -112,3 +117,74 @@ def test_checks_are_those_of_a_pop(ask, code) -> None:
     assert ask(code, topic="Unknown").code == ResponseCode.TOPIC_NOT_EXIST
     assert ask(code, queueId=4).code == ResponseCode.INVALID_PARAMETER
     assert ask(code, consumerGroup="not a name").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+class TestManyQueues:
+    """A topic, or a retry topic, with more queues than one slice reads."""
+
+    @pytest.fixture
+    def wide(self, desk, ask, monkeypatch):
+        """``wide(code, **fields)``: on topic Wide of 95 queues; 10 of them are one slice."""
+        monkeypatch.setattr(notification, "QUEUES_AT_ONCE", 10)
+        desk.topic("Wide", queues=95)
+        return lambda code, **fields: ask(code, topic="Wide", **fields)
+
+    @pytest.fixture
+    def between(self, monkeypatch):
+        """``between(call)``: calls it between two slices; a list of the calls."""
+        calls: list[int] = []
+        sleep = asyncio.sleep
+
+        def register(call=lambda: None):
+            async def noting_sleep(seconds: float) -> None:
+                calls.append(1)
+                call()
+                await sleep(seconds)
+
+            monkeypatch.setattr(slices.asyncio, "sleep", noting_sleep)
+            return calls
+
+        return register
+
+    def test_a_notification_reads_them_in_slices(self, desk, wide, between) -> None:
+        calls = between()
+        assert wide(RequestCode.NOTIFICATION).ext_fields["hasMsg"] == "false"
+        assert len(calls) == 9
+
+    def test_a_message_in_one_of_them_is_reported(self, desk, wide) -> None:
+        desk.send("Wide", queue_id=94)
+        answer = wide(RequestCode.NOTIFICATION, pollTime=5_000)
+        assert answer.ext_fields["hasMsg"] == "true"
+        assert len(desk.pop_service.notifications) == 0
+
+    def test_a_notification_waits_if_none_has_a_message(self, desk, wide) -> None:
+        assert wide(RequestCode.NOTIFICATION, pollTime=5_000) is None
+        assert len(desk.pop_service.notifications) == 1
+        assert desk.connection.sent == []
+
+    def test_a_message_between_the_slices_wakes_the_notification(self, desk, wide, between) -> None:
+        """Wherever it is stored; there is one response, and none waits afterwards."""
+        woken = []
+        desk.pop_service.notify = woken.extend
+        pops = desk.pop_service
+        calls = between(lambda: pops.arrived("Wide", 3, None, None))
+        assert wide(RequestCode.NOTIFICATION, pollTime=5_000) is None
+        assert len(woken) == len(calls) == 1  # the rest is left to the next execution
+        assert len(pops.notifications) == 0
+
+    def test_a_peek_reads_them_in_slices(self, desk, wide, between) -> None:
+        calls = between()
+        desk.send("Wide", b"last", queue_id=94)
+        answer = wide(RequestCode.PEEK_MESSAGE)
+        assert [record.body for record in scan_records(answer.body_bytes())] == [b"last"]
+        assert len(calls) == 9
+
+    def test_a_wide_retry_topic_is_read_in_slices(self, desk, ask, wide, between) -> None:
+        calls = between()
+        retry = pop_retry_topic("Orders", "G1", version_2=False)
+        desk.topic(retry, queues=95)
+        desk.topic("Orders")
+        assert ask(RequestCode.NOTIFICATION).ext_fields["hasMsg"] == "false"
+        assert len(calls) == 9
+        desk.send(retry, queue_id=94)
+        assert ask(RequestCode.NOTIFICATION).ext_fields["hasMsg"] == "true"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from broker.common.group import SubscriptionGroupConfig
-from broker.common.topic import PERM_WRITE
+from broker.common.topic import PERM_WRITE, pop_retry_topic
 from broker.message.check_point import REVIVE_GROUP, decode_check_point
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.pop.processor import pop as pop_module
@@ -515,3 +515,23 @@ def test_a_topic_with_many_queues_is_popped_in_slices(desk, pop_client, monkeypa
     assert bodies(client.pop(maxMsgNums=32)) == [b"last"]
     assert len(slept) == 9
     assert client.pop_raw(pollTime=0).code == ResponseCode.POLLING_TIMEOUT
+
+
+def test_a_wide_retry_topic_is_popped_in_slices(desk, pop_client, monkeypatch) -> None:
+    monkeypatch.setattr(pop_module, "QUEUES_AT_ONCE", 10)
+    desk.topic("Orders")
+    client = pop_client(desk, "Orders")
+    retry = pop_retry_topic("Orders", "G1", version_2=False)
+    desk.topic(retry, queues=95)
+    slept = []
+    sleep = asyncio.sleep
+
+    async def counted(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr("broker.server.slices.asyncio.sleep", counted)
+    assert client.pop_raw(pollTime=0).code == ResponseCode.POLLING_TIMEOUT
+    assert len(slept) == 9  # 95 retry queues and the 4 of the topic
+    desk.send(retry, b"again", queue_id=94)
+    assert bodies(client.pop(maxMsgNums=32)) == [b"again"]

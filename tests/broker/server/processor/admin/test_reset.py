@@ -12,7 +12,9 @@ from broker.remoting.protocol.body.consumer.offset import (
 )
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
+from broker.server import slices
 from broker.server.client.clients import ClientChannel, ConsumerProfile
+from broker.server.processor.admin import reset as reset_module
 
 Q0, Q1 = (MessageQueue("Orders", "broker-a", number) for number in range(2))
 
@@ -80,6 +82,21 @@ class TestOnTheBroker:
         (answer,) = filled.connection.commands
         assert answer.code == ResponseCode.PULL_OFFSET_MOVED
         assert answer.ext_fields["nextBeginOffset"] == "0"
+
+    def test_many_queues_are_reset_in_slices(self, filled, monkeypatch) -> None:
+        pauses = []
+
+        async def noting_sleep(_) -> None:
+            pauses.append(1)
+
+        monkeypatch.setattr(slices.asyncio, "sleep", noting_sleep)
+        monkeypatch.setattr(reset_module, "QUEUES_PER_SLICE", 10)
+        filled.topic("Wide", 35)
+        filled.send("Wide", queue_id=34)
+        offsets = table(reset(filled, topic="Wide"))
+        assert [offset for _, offset in sorted(offsets.items())] == [0] * 34 + [1]
+        assert filled.context.offsets.query("G1", "Wide", 34) == 1
+        assert len(pauses) == 2 * 3  # the search, then the change
 
 
 class TestThroughClients:

@@ -7,7 +7,7 @@ import pytest
 from broker.remoting.protocol.body.namesrv.kv import KVTable
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.server import RemotingServer
-from broker.server.processor.admin.runtime import _size, _span
+from broker.server.processor.admin.runtime import size_text, span_text
 
 
 def table(desk) -> dict[str, str]:
@@ -74,9 +74,9 @@ def test_delay_levels_show_their_progress(desk) -> None:
     [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1434, "1.4 KiB"), (3 << 30, "3.0 GiB")],
 )
 def test_sizes_are_readable(count, text) -> None:
-    assert _size(count) == text
+    assert size_text(count) == text
 
 
 def test_spans_are_readable() -> None:
     ms = ((26 * 60 + 3) * 60 + 4) * 1000
-    assert _span(ms) == "[ 1 days, 2 hours, 3 minutes, 4 seconds ]"
+    assert span_text(ms) == "[ 1 days, 2 hours, 3 minutes, 4 seconds ]"

@@ -1,0 +1,207 @@
+"""Measure consumer groups: lag in messages and seconds, and dead letters."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from broker.common.group import is_system_group
+from broker.common.topic import group_of_dlq_topic, is_retry_topic
+from broker.errors import RocketMQError
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.caller import Reply
+from mqadmin.admin.checks.report import CheckRow, Metric, Sample, Status, failed_rows, row_of
+from mqadmin.admin.connections import ask_groups, is_offline
+from mqadmin.admin.failure import part_errors
+from mqadmin.admin.group import group_tables
+from mqadmin.admin.offset.progress import NO_OFFSET, UNKNOWN, QueueProgress, group_progress
+from mqadmin.admin.session import AdminSession
+
+BROADCASTING = "BROADCASTING"
+
+
+class LagLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Thresholds of lag, None for none; ``online``: fewer connected clients are critical."""
+
+    warn_messages: int | None = None
+    crit_messages: int | None = None
+    warn_seconds: float | None = None
+    crit_seconds: float | None = None
+    online: int = 0
+
+
+class _Clients(msgspec.Struct, frozen=True):
+    """Connected clients of a group: number (None if a broker did not answer) and model."""
+
+    count: int | None
+    model: str
+
+
+def check_lag(
+    admin: AdminSession, limits: LagLimits, groups: Sequence[str] = (), topic: str | None = None
+) -> list[CheckRow]:
+    """Return one row per group and topic; ``groups`` empty: every group of the cluster.
+
+    The lag of a group in broadcasting mode is kept by its clients and not measured.
+    """
+    rows: list[CheckRow] = []
+    names = list(groups)
+    targets = admin.topology.readers()
+    if not names:
+        good, errors = part_errors(targets, group_tables(admin, targets))
+        rows += failed_rows(errors, Status.UNKNOWN)
+        names = sorted({name for _, table in good for name in table if not is_system_group(name)})
+    answers = ask_groups(admin, names, targets, RequestCode.GET_CONSUMER_CONNECTION_LIST)
+    for name in names:
+        clients = _clients(answers[name])
+        if clients.model == BROADCASTING:
+            rows.append(row_of(name, [], text="broadcasting, the lag is kept by its clients"))
+            continue
+        rows += _group_rows(admin, name, topic, clients, limits, named=bool(groups))
+    return rows
+
+
+def _clients(answers: Sequence[Reply | RocketMQError]) -> _Clients:
+    found: set[str] = set()
+    model = ""
+    unknown = False
+    for answer in answers:
+        if isinstance(answer, Reply):
+            found |= {one.client_id for one in answer.value.connection_set}
+            model = model or answer.value.message_model or ""
+        elif not is_offline(answer):
+            unknown = True
+    return _Clients(None if unknown and not found else len(found), model)
+
+
+def _group_rows(
+    admin: AdminSession,
+    group: str,
+    topic: str | None,
+    clients: _Clients,
+    limits: LagLimits,
+    *,
+    named: bool,
+) -> list[CheckRow]:
+    try:
+        progress = group_progress(admin, group, topic)
+    except RocketMQError as error:
+        return [CheckRow(name=group, status=Status.UNKNOWN.name, message=error.message)]
+    rows = failed_rows(progress.errors, Status.UNKNOWN)
+    topics: dict[str, list[QueueProgress]] = {}
+    for queue in progress.queues:
+        topics.setdefault(queue.queue.topic, []).append(queue)
+    rows += [_lag_row(group, name, queues, clients, limits) for name, queues in topics.items()]
+    if not rows:
+        absent = named and not clients.count
+        rows.append(
+            row_of(
+                group,
+                [],
+                least=Status.UNKNOWN if absent else Status.OK,
+                text="no offset is committed",
+            )
+        )
+    return rows
+
+
+def _lag_row(
+    group: str, topic: str, queues: Sequence[QueueProgress], clients: _Clients, limits: LagLimits
+) -> CheckRow:
+    # a queue committed past its end must not reduce the sum
+    lags = [max(0, one.lag) for one in queues if one.lag is not None]
+    ages = [one.behind_ms for one in queues if one.behind_ms is not None]
+    unknown = sum(one.state == UNKNOWN for one in queues)
+    never = sum(one.state == NO_OFFSET for one in queues)
+    kind = "retrydiff" if is_retry_topic(topic) else "diff"
+    labels = {
+        "group": group,
+        "topic": topic,
+        "countOfOnlineConsumers": "" if clients.count is None else str(clients.count),
+        "msgModel": clients.model,
+    }
+    metrics = [
+        Metric(
+            name="lag",
+            value=sum(lags) if lags else None,
+            warn=limits.warn_messages,
+            crit=limits.crit_messages,
+            sample=Sample(name=f"rocketmq_group_{kind}", labels=labels),
+        ),
+        Metric(
+            name="lagTime",
+            value=max(ages) / 1000 if ages else None,
+            unit="s",
+            warn=limits.warn_seconds,
+            crit=limits.crit_seconds,
+        ),
+        Metric(name="clients", value=clients.count),
+    ]
+    least, reasons = Status.OK, []
+    if unknown:
+        least, reasons = Status.UNKNOWN, [f"{unknown} queues are unknown"]
+    if clients.count is not None and clients.count < limits.online:
+        least = Status.CRITICAL
+        reasons.append(f"{clients.count} clients are connected")
+    if never and not lags:
+        reasons.append("no offset is committed")
+    return row_of(f"{group}/{topic}", metrics, least=least, text=", ".join(reasons))
+
+
+def check_dlq(
+    admin: AdminSession, warn: int | None, crit: int | None, groups: Sequence[str] = ()
+) -> list[CheckRow]:
+    """Return one row per DLQ topic with its dead letters; ``groups`` empty: every group."""
+    answer = admin.ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+    topics = {
+        group: topic
+        for topic in sorted(answer.value.topic_list)
+        if (group := group_of_dlq_topic(topic)) is not None and (not groups or group in groups)
+    }
+    rows = [_dlq_row(admin, group, topic, warn, crit) for group, topic in topics.items()]
+    absent = [group for group in groups if group not in topics]
+    rows += [row_of(group, [], text="has no dead letters") for group in absent]
+    return rows
+
+
+def _dlq_row(
+    admin: AdminSession, group: str, topic: str, warn: int | None, crit: int | None
+) -> CheckRow:
+    route = admin.routes.find(topic)
+    names = [] if route is None else route.broker_names()
+    messages = 0
+    ends: list[Metric] = []
+    failed = 0
+    for name in names:
+        address = route.reader(name) if route is not None else None
+        try:
+            if address is None:
+                raise RocketMQError(f"{name} has no address")
+            table = admin.call(
+                address, RequestCode.GET_TOPIC_STATS_INFO, topic=topic
+            ).value.offset_table
+        except RocketMQError:
+            failed += 1
+            continue
+        messages += sum(queue.max_offset - queue.min_offset for queue in table.values())
+        clusters = (
+            target.cluster_name for target in admin.topology.targets if target.broker_name == name
+        )
+        ends.append(
+            Metric(
+                name=f"{name}_maxOffset",
+                value=sum(queue.max_offset for queue in table.values()),
+                sample=Sample(
+                    name="rocketmq_topic_dlq_offset",
+                    labels={"cluster": next(clusters, None) or "", "broker": name, "group": group},
+                ),
+            )
+        )
+    metric = Metric(
+        name="deadLetters", value=messages if ends or not failed else None, warn=warn, crit=crit
+    )
+    return row_of(
+        group,
+        [metric, *ends],
+        least=Status.UNKNOWN if failed else Status.OK,
+        text=f"{failed} brokers did not answer" if failed else "",
+    )

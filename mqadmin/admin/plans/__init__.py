@@ -1,0 +1,1 @@
+"""Plans of changes as files: written by one command, applied by another."""

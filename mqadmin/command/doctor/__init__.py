@@ -1,0 +1,1 @@
+"""``doctor`` verbs: findings of an examination, with cause and fix."""

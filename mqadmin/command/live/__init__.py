@@ -1,0 +1,1 @@
+"""Commands with a live screen: ``cluster top``, ``topic top``."""

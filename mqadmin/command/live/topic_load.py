@@ -1,0 +1,83 @@
+"""``mqadmin topic stats`` and ``mqadmin topic top``."""
+
+from typing import Annotated
+
+from mqadmin.admin.load.topics import topic_loads
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.live.top import Interval, Once, run_top
+from mqadmin.command.topic import NOUN
+from mqadmin.output.units import byte_rate_text, rate_text
+from mqadmin.output.view import View
+
+COLUMNS = (
+    "topic",
+    "group",
+    "inTps",
+    "inBytesPerSecond",
+    "inMessages24Hours",
+    "outTps",
+    "outMessages24Hours",
+    "lag",
+)
+TEXTS = {"inTps": rate_text, "inBytesPerSecond": byte_rate_text, "outTps": rate_text}
+TOPIC_STATS = View("topic.stats", COLUMNS, texts=TEXTS)
+TOPIC_TOP = View("topic.top", COLUMNS, texts=TEXTS)
+
+Topics = Annotated[
+    list[str], Argument("TOPIC", help="Topics; default: all topics.", complete="topic")
+]
+System = Annotated[bool, Option("--system", help="Include topics of RocketMQ itself.")]
+Lag = Annotated[bool, Option("--lag/--no-lag", help="Query the lag of each group.")]
+
+
+@NOUN.verb(
+    "stats",
+    view=TOPIC_STATS,
+    examples=["mqadmin topic stats orders", "mqadmin topic stats --no-lag -o csv"],
+)
+def stats(
+    session: Session,
+    topics: Topics = [],  # noqa: B006 (never changed)
+    system: System = False,
+    lag: Lag = True,
+) -> None:
+    """Print rates, messages of 24 hours and lag of topics and the groups that consume them.
+
+    Rates are averages of the last minute, summed over the brokers of the topic; brokers count
+    since their start. The sum of a day is known after the first hour, until then that of the hour.
+    """
+    listing = topic_loads(session.admin, topics, include_system=system, lag=lag)
+    session.emit_listing(TOPIC_STATS, listing, nothing="there is no topic")
+
+
+@NOUN.verb(
+    "top",
+    view=TOPIC_TOP,
+    examples=["mqadmin topic top", "mqadmin topic top --once --sort lag -o json"],
+)
+def top(
+    session: Session,
+    topics: Topics = [],  # noqa: B006 (never changed)
+    sort: Annotated[
+        str, Option("--sort", metavar="FIELD", help="Field of the first order.")
+    ] = "inTps",
+    interval: Interval = 5000,
+    once: Once = False,
+    system: System = False,
+    lag: Lag = True,
+) -> None:
+    """Show the traffic of topics and the lag of their groups on a live screen, busiest first.
+
+    Keys: q quits, s sorts by the next column, r reverses the order, f freezes the screen. With
+    --once or another output than a table it prints one measurement.
+    """
+    run_top(
+        session,
+        TOPIC_TOP,
+        lambda admin: topic_loads(admin, topics, include_system=system, lag=lag),
+        sort=sort,
+        once=once,
+        interval_ms=interval,
+        nothing="there is no topic",
+    )

@@ -1,0 +1,1 @@
+"""``mqadmin apply``, and ``--plan``."""

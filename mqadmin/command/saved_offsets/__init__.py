@@ -1,0 +1,1 @@
+"""Offsets from files and from other groups: the verbs of ``mqadmin offset`` that need them."""
