@@ -98,7 +98,7 @@ _ROWS: Final = (
     _row("exportMetadata", "", "", "b=brokerAddr c=clusterName f=filePath g:subscriptionGroup s:specialTopic t:topic"),
     _row("exportMetadataInRocksDB", "cluster.rocksdb", "", "j=jsonEnable p=path! t=configType!"),
     _row("exportMetrics", "", "", "c=clusterName! f=filePath"),
-    _row("exportPopRecord", "", "", "b=brokerAddr c=clusterName d=dryRun"),
+    _row("exportPopRecord", "client.pop_record", "", "b=brokerAddr c=clusterName d=dryRun"),
     _row("getAcl", "access.acl", "acl get", "|b=brokerAddr |c=clusterName s=subject"),
     _row("getBrokerConfig", "cluster.broker", "broker config show", "b=brokerAddr c=clusterName"),
     _row("getBrokerEpoch", "cluster.replication", "", "b=brokerName c=clusterName i=interval"),
