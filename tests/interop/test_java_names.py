@@ -73,7 +73,7 @@ FAILURES = {
     "getBrokerEpoch -b broker-a": 4,
     "getControllerMetaData -a $B": 4,
     "addBroker -c $B -b /x": 4,
-    "updateBrokerConfig -b $B -k configBlackList -v x": 6,
+    "updateBrokerConfig -b $B -k configBlackList -v x": 4,
 }
 
 

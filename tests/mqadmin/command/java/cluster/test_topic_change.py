@@ -87,3 +87,9 @@ def test_delete_topic_removes_it_from_brokers_and_name_servers(java: Run, topic:
     assert java(f"topicRoute -t {topic}").status == 1
     assert java(f"deleteTopic -t {topic} -c DefaultCluster").status == 1
     assert java("deleteTopic -t x -c NoSuch").status == 1
+
+
+def test_changed_attributes_are_printed_with_their_sign(java: Run) -> None:
+    done = java("updateTopic -b $B -t signed -a +message.type=FIFO")
+    assert done.out.rstrip().endswith("attributes={+message.type=FIFO}]")
+    assert "attributes={message.type=FIFO}" in java("updateTopic -b $B -t signed -r 3").out
