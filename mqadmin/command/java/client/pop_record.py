@@ -1,8 +1,10 @@
 """Java's exportPopRecord: brokers move POP progress from RocksDB to the log before a downgrade."""
 
-from broker.errors import RocketMQError
-from broker.remoting.protocol.codes import RequestCode
-from mqadmin.admin.failure import describe
+from collections.abc import Sequence
+
+from mqadmin.admin.pop.records import export_pop_records
+from mqadmin.admin.result import TargetError
+from mqadmin.admin.topology import Target
 from mqadmin.command.java.call import JavaCall
 from mqadmin.command.java.declare import java_command
 
@@ -21,18 +23,14 @@ def export_pop_record(call: JavaCall) -> None:
     if call.get("d") is not None and not dry_run:
         raise call.fault("d", "false is the dry run of the Java tool: omit -d to execute")
     targets = call.admin.topology.all(cluster=call.get("c"), broker=call.get("b"))
+    done: Sequence[Target] = targets
+    errors: Sequence[TargetError] = ()
     if not dry_run:
         call.session.announce(target.address for target in targets)
-    errors = []
-    for target in targets:
-        try:
-            if not dry_run:
-                call.admin.call(target.address, RequestCode.POP_ROLLBACK)
-        except RocketMQError as error:
-            errors.append(describe(error, address=target.address, target=target.label))
-            continue
+        done, errors = export_pop_records(call.admin, targets)
+    for target in done:
         call.line(
             f"Export broker records, brokerName={target.label}, brokerAddr={target.address}, "
             f"dryRun={'true' if dry_run else 'false'}"
         )
-    call.errors(errors, some_worked=len(errors) < len(targets))
+    call.errors(errors, some_worked=bool(done))
