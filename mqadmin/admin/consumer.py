@@ -191,6 +191,12 @@ class ConsumerAdmin:
                 errors += found.errors
         return GroupProgress(queues=queues, errors=errors)
 
+    def consume_tps(self, group: str) -> float:
+        """Return the messages per second of a group over the brokers that respond."""
+        targets = self._admin.topology.readers()
+        answers = ask_groups(self._admin, [group], targets, RequestCode.GET_CONSUME_STATS)[group]
+        return float(sum(one.value.consume_tps for one in answers if isinstance(one, Reply)))
+
     def connections(self, group: str) -> ConsumerConnections:
         """Return clients and subscriptions of a group from every broker, merged by client id."""
         return consumer_connections(self._admin, group)

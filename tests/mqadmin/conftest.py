@@ -116,6 +116,7 @@ LIBRARIES = {
     "delayed.timers.TimerAdmin": "timer",
     "pop.modes.ModeAdmin": "mode",
     "tracing.track.MessageTracker": "tracker",
+    "clients.consume_stats.ConsumeStatsAdmin": "consume_stats",
     "clients.producers.ProducerAdmin": "producer",
     "clients.running.RunningAdmin": "running",
     "clients.directly.DirectAdmin": "direct",

@@ -12,6 +12,7 @@ from mqadmin.admin.brokers.producers import ProducerRecord
 from mqadmin.admin.brokers.settings import ConfigDifference
 from mqadmin.admin.brokers.statistics import StatisticsRecord
 from mqadmin.admin.checks.report import CheckRow
+from mqadmin.admin.clients.consume_stats import ConsumeStatsRecord
 from mqadmin.admin.clients.directly import DirectResult
 from mqadmin.admin.clients.producers import ProducerConnections
 from mqadmin.admin.clients.running import RunningRecord, StackRecord
@@ -129,6 +130,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.mode.set": ChangeRow,
     "consumer.running": RunningRecord,
     "consumer.stack": StackRecord,
+    "consumer.stats": ConsumeStatsRecord,
     "delay.levels": DelayLevelRow,
     "delay.pending": DelayedRow,
     "dlq.export": MessageRow,

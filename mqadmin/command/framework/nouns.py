@@ -60,6 +60,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "doctor": "doctor.consumer",
             "running": "clients.running",
             "stack": "clients.running",
+            "stats": "clients.consume_stats",
         },
     ),
     "offset": NounEntry(

@@ -88,6 +88,7 @@ LINES = [
     "consumer lag --all",
     "consumer connections g",
     "consumer connections unknown",
+    "consumer stats",
     "producer list",
     "producer connections p",
     "msg resend {id} --dry-run",

@@ -1,9 +1,7 @@
 """Java's commands about access rules, and those of ACL 1.0 that brokers since 5.3.3 refuse."""
 
-from typing import Any
-
-from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.access.acls import AclAdmin, AclRecord, Rule
+from mqadmin.admin.access.old_acl import OldAccount, OldAclAdmin
 from mqadmin.admin.result import Listing, Plan
 from mqadmin.command.execution.failure import NoResults
 from mqadmin.command.java.access.user import split_words
@@ -113,21 +111,14 @@ def _apply(call: JavaCall, acls: AclAdmin, plan: Plan, word: str) -> None:
 # --- ACL 1.0, until 5.3.2: sent as they are, answered by the broker --------------------------
 
 
-def _old(call: JavaCall, code: int, success: str, **fields: Any) -> None:
-    """Send a request of ACL 1.0 to each target; the error of the first one that refuses."""
-    targets = call.admin.topology.all(cluster=call.get("c"), broker=call.get("b"))
-    for target in targets:
-        call.admin.call(target.address, code, **fields)
-        call.line(success % target.address)
+def _old(call: JavaCall) -> OldAclAdmin:
+    return OldAclAdmin(call.admin, cluster=call.get("c"), broker=call.get("b"))
 
 
 @java_command("updateAclConfig", changes=True)
 def update_acl_config(call: JavaCall) -> None:
     """Set an account of ACL 1.0. **Source:** RocketMQ 4.9 ``UpdateAccessConfigSubCommand``."""
-    _old(
-        call,
-        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
-        "create or update plain access config to %s success.",
+    account = OldAccount(
         access_key=call.text("a"),
         secret_key=call.text("s"),
         white_remote_address=call.get("w"),
@@ -137,17 +128,15 @@ def update_acl_config(call: JavaCall) -> None:
         topic_perms=call.get("t"),
         group_perms=call.get("g"),
     )
+    for address in _old(call).update(account):
+        call.line(f"create or update plain access config to {address} success.")
 
 
 @java_command("deleteAclConfig", changes=True)
 def delete_acl_config(call: JavaCall) -> None:
     """Delete an account of ACL 1.0. **Source:** RocketMQ 4.9 ``DeleteAccessConfigSubCommand``."""
-    _old(
-        call,
-        RequestCode.DELETE_ACL_CONFIG,
-        "delete plain access config account from %s success.",
-        access_key=call.text("a"),
-    )
+    for address in _old(call).delete(call.text("a")):
+        call.line(f"delete plain access config account from {address} success.")
 
 
 @java_command("updateGlobalWhiteAddr", changes=True)
@@ -156,13 +145,8 @@ def update_global_white_addr(call: JavaCall) -> None:
 
     **Source:** RocketMQ 4.9 ``UpdateGlobalWhiteAddrSubCommand``.
     """
-    _old(
-        call,
-        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
-        "update global white remote addresses to %s success.",
-        global_white_addrs=call.text("g"),
-        acl_file_full_path=call.get("p"),
-    )
+    for address in _old(call).set_white_list(call.text("g"), path=call.get("p")):
+        call.line(f"update global white remote addresses to {address} success.")
 
 
 @java_command("clusterAclConfigVersion")
@@ -171,12 +155,8 @@ def cluster_acl_config_version(call: JavaCall) -> None:
 
     **Source:** RocketMQ 4.9 ``ClusterAclConfigVersionListSubCommand``.
     """
-    targets = call.admin.topology.all(cluster=call.get("c"), broker=call.get("b"))
     row = "%-16s  %-22s  %-22s  %-20s"
-    for place, target in enumerate(targets):
-        header = call.admin.call(target.address, RequestCode.GET_BROKER_CLUSTER_ACL_INFO).header
+    for place, found in enumerate(_old(call).versions()):
         if not place:
             call.line(row % ("#Cluster Name", "#Broker Name", "#Broker Addr", "#AclConfigVersion"))
-        call.line(
-            row % (header.cluster_name, header.broker_name, header.broker_addr, header.version)
-        )
+        call.line(row % (found.cluster_name, found.broker_name, found.address, found.version))

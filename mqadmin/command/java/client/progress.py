@@ -2,9 +2,6 @@
 
 import time
 
-from broker.remoting.protocol.codes import RequestCode
-from broker.remoting.rpc.caller import Reply
-from mqadmin.admin.connections import ask_groups
 from mqadmin.admin.consumer import ConsumerAdmin, ConsumerRecord
 from mqadmin.command.execution.failure import NoResults
 from mqadmin.command.java.call import JavaCall
@@ -59,7 +56,7 @@ def _print_group(call: JavaCall, group: str) -> None:
         else:
             call.line(ROW % (*place, *offsets, *rest))
     call.line()
-    call.line(f"Consume TPS: {_rate(call, group):.2f}")
+    call.line(f"Consume TPS: {ConsumerAdmin(call.admin).consume_tps(group):.2f}")
     call.line(f"Consume Diff Total: {_total([item.lag for item in listing.items])}")
     call.line(f"Consume Inflight Total: {_total([item.inflight for item in listing.items])}")
     call.errors(listing.errors, some_worked=bool(listing.items))
@@ -84,13 +81,6 @@ def _group_cells(item: ConsumerRecord) -> tuple[object, ...]:
         tps,
         _number(item.lag),
     )
-
-
-def _rate(call: JavaCall, group: str) -> float:
-    """Return the messages per second of a group over all brokers that respond."""
-    targets = call.admin.topology.readers()
-    answers = ask_groups(call.admin, [group], targets, RequestCode.GET_CONSUME_STATS)[group]
-    return float(sum(one.value.consume_tps for one in answers if isinstance(one, Reply)))
 
 
 def _total(values: list[int | None]) -> str:

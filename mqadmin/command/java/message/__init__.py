@@ -1,0 +1,1 @@
+"""Java's commands about messages: queries, printing, sending."""
