@@ -116,8 +116,6 @@ def consume(session: Session, given: ConsumeOptions) -> None:
     """
     topic = one_topic("msg consume", given.place, given.topic)
     _check(session, given)
-    if given.group is not None and not given.no_commit:
-        session.guard_sending()
     library = traffic(session.settings)
     with client_warnings(session) as warnings, library.stop_signal() as stop:
         printer = _Printer(

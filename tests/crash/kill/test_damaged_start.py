@@ -190,7 +190,7 @@ def test_a_hole_in_the_log_loses_only_its_messages_and_is_reported(
     first = min(before[place] for place in lost)
     assert start <= first < start + 262144
     # A record that is cut in its properties keeps its body: the place of the cut is reported.
-    cut = start + path.stat().st_size if spoil is shorten else first
+    cut = start + path.stat().st_size if corruption is shorten else first
     child.start()
     assert str(path.name) in log_of(child)
     assert str(first) in log_of(child) or f"data from {cut} is lost" in log_of(child)
