@@ -1,10 +1,11 @@
-"""Reading the list of name servers over HTTP; imports urllib, which few programs need.
+"""Reading the list of name servers over HTTP; imports httpx, which few programs need.
 
 **Source:** RocketMQ ``DefaultTopAddressing#fetchNSAddr``.
 """
 
-import urllib.request
 from urllib.parse import urlsplit
+
+import httpx
 
 from broker.errors import ClientError, ConnectError
 from broker.remoting.rpc.caller import parse_namesrv
@@ -18,9 +19,19 @@ def fetch_text(url: str, timeout_s: float = FETCH_TIMEOUT_S) -> str:
     """Read a URL with GET; raises OSError or ValueError."""
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"not an HTTP address: {url!r:.100}")
-    with urllib.request.urlopen(url, timeout=timeout_s) as answer:
-        text: str = answer.read(MAX_LIST_BYTES).decode("utf-8", "replace")
-    return text
+    text = b""
+    try:
+        with httpx.stream("GET", url, timeout=timeout_s, follow_redirects=True) as answer:
+            answer.raise_for_status()
+            for part in answer.iter_bytes(MAX_LIST_BYTES):
+                text += part
+                if len(text) >= MAX_LIST_BYTES:
+                    break
+    except httpx.InvalidURL as error:
+        raise ValueError(str(error)) from error
+    except httpx.HTTPError as error:
+        raise OSError(str(error)) from error
+    return text[:MAX_LIST_BYTES].decode("utf-8", "replace")
 
 
 def discover_namesrv(url: str, *, timeout_ms: int) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 Help, usage errors and completion import the module of a noun, too, but need no library; protocol,
 sockets and records cost 15 ms of CPU time, as much as the bare interpreter. So command modules get
-the library of their noun from the functions here. ``ssl`` and ``urllib`` cost more than all of that
+the library of their noun from the functions here. ``ssl`` and ``httpx`` cost more than all of that
 and are imported for TLS, signatures and name server discovery only.
 """
 
