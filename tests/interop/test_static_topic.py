@@ -46,6 +46,15 @@ def fill(peer: Any, namesrv: str) -> list[dict[str, Any]]:
     ]
 
 
+def consumed(peer: Any, namesrv: str, count: int) -> set[str]:
+    """The ids of the messages that a push consumer of a new group gets."""
+    consumer = f"tail@{namesrv}"
+    peer.ask("consume", consumer=consumer, namesrv=namesrv, topic=TOPIC, group="Tail")
+    found = ids(peer.messages(consumer, count))
+    peer.ask("stop", consumer=consumer)
+    return found
+
+
 @pytest.mark.parametrize("kind", ["java", "our"])
 def test_a_static_topic_is_made_written_and_read(start: Start, peer_533: Any, kind: str) -> None:
     namesrv = start(kind)
@@ -56,14 +65,12 @@ def test_a_static_topic_is_made_written_and_read(start: Start, peer_533: Any, ki
     assert bounds == {0: (0, 3), 1: (0, 3)}
     assert places(found) == places(sent)
     assert {event["brokerName"] for event in found} == {"__syslo__global__"}
+    assert consumed(peer_533, namesrv, 6) == ids(sent)
     peer_533.ask("forget", namesrv=namesrv)
 
 
 def test_a_moved_static_topic_keeps_its_queues_and_messages(start: Start, peer_533: Any) -> None:
-    """Ours only: after remappingStaticTopic the Java 5.3.3 broker fails requests for bounds.
-
-    No push consumer: on Java brokers, too, it gets one of the two queues.
-    """
+    """Ours only: after remappingStaticTopic the Java 5.3.3 broker fails requests for bounds."""
     namesrv = start("our")
     sent = fill(peer_533, namesrv)
     words = {"namesrv": namesrv, "topic": TOPIC, "group": "Till"}
@@ -80,4 +87,5 @@ def test_a_moved_static_topic_keeps_its_queues_and_messages(start: Start, peer_5
     assert bounds == {0: (0, FIRST_BLOCK + 1), 1: (0, FIRST_BLOCK + 1)}
     assert places(found) == sorted(places(sent) + places(more))
     assert ids(found) == ids(sent + more)
+    assert consumed(peer_533, namesrv, 8) == ids(sent + more)
     peer_533.ask("forget", namesrv=namesrv)
