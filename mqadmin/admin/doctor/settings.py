@@ -82,7 +82,8 @@ def _differences(cluster: str, members: Sequence[BrokerConfigRecord]) -> list[Fi
 
 
 def _set_setting(brokers: Sequence[str], key: str, value: str) -> str:
-    return f"set {key}={value} in broker.conf of {', '.join(brokers)}"
+    commands = [f"mqadmin broker config set {broker} {key}={value}" for broker in brokers]
+    return "; ".join(commands) + " (and in broker.conf)"
 
 
 def permission_findings(records: Sequence[BrokerConfigRecord]) -> list[Finding]:
@@ -95,7 +96,7 @@ def permission_findings(records: Sequence[BrokerConfigRecord]) -> list[Finding]:
             target=record.broker_name or record.address,
             message=f"brokerPermission={permission}: {words.get(permission, 'refuses clients')}",
             cause="the broker was taken out of service, for example before an upgrade",
-            fix=f"set brokerPermission=6 at {record.broker_name or record.address}",
+            fix=f"mqadmin broker config set {record.broker_name} brokerPermission=6",
         )
         for record in records
         if (permission := record.config.get("brokerPermission", "6")) != "6"

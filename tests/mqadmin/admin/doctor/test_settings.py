@@ -26,7 +26,9 @@ def test_a_setting_of_durability_that_differs_is_a_warning_that_names_the_odd_br
         ]
     )
     assert (finding.severity, finding.target) == ("warning", "C flushDiskType")
-    assert finding.fix == "set flushDiskType=SYNC_FLUSH in broker.conf of b"
+    assert finding.fix == (
+        "mqadmin broker config set b flushDiskType=SYNC_FLUSH (and in broker.conf)"
+    )
 
 
 def test_another_setting_that_differs_is_a_notice() -> None:
