@@ -68,7 +68,7 @@ def test_a_value_may_begin_with_a_dash() -> None:
         "nosuch list",
         "topic list --help",
         "topic list --nosuch",
-        "topic list extra",
+        "topic list a extra",
         "topic show",
         "topic show t --namesrv",
         "topic list --user=yes",
