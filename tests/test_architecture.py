@@ -639,8 +639,7 @@ def test_packages_do_not_import_modules_that_are_forbidden_to_them() -> None:
             wrong += [
                 f"{path.relative_to(ROOT)}:{one.line}: {package} must not import {one.name}"
                 for one in imports(path)
-                if one.name.split(".")[0] in banned
-                and (module, one.name) != (READS_HTTP, "httpx")
+                if one.name.split(".")[0] in banned and (module, one.name) != (READS_HTTP, "httpx")
             ]
     assert not wrong, "\n".join(wrong)
 
