@@ -2,9 +2,9 @@ import hashlib
 import json
 import lzma
 import shutil
-import sys
 import tarfile
 from collections.abc import Callable
+from inspect import currentframe
 from pathlib import Path
 from typing import Any
 
@@ -299,11 +299,11 @@ def test_a_row_is_three_hops_below_the_command(
     seen: list[list[str]] = []
 
     def recording(*args: Any, **fields: Any) -> MessageRow:
-        frame = sys._getframe(1)
         stack = [MODULE_OF_ROWS]
-        while frame.f_code is not inspect.__code__:
+        own = currentframe()
+        frame = own.f_back if own is not None else None
+        while frame is not None and frame.f_code is not inspect.__code__:
             stack.append(frame.f_globals["__name__"])
-            assert frame.f_back is not None
             frame = frame.f_back
         seen.append([*stack, inspect.__module__])
         return row_of(*args, **fields)
