@@ -315,7 +315,16 @@ SEAMS: dict[str, str] = {
 BY_NAME = {"setattr", "delattr", "getattr", "object", "patch"}
 
 # Names with an underscore of named tuples, os, PySpark and Py4J: documented, or nothing else there.
-FOREIGN_MEMBERS = {"_asdict", "_exit", "_fields", "_jvm", "_make", "_replace", "_stackTrace"}
+FOREIGN_MEMBERS = {
+    "_asdict",
+    "_exit",
+    "_fields",
+    "_getframe",
+    "_jvm",
+    "_make",
+    "_replace",
+    "_stackTrace",
+}
 
 # Constructions that hide an import or a type from the checker.
 EVASIONS = (

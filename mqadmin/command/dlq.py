@@ -21,7 +21,7 @@ from mqadmin.command.execution.online import (
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import NO, PARTLY
 from mqadmin.command.execution.window import Begin, End, Time, window
-from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.declare import Argument, Noun, Option, Options
 from mqadmin.command.framework.values import count, per_second, time_ms
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.dlq import dlq_rows
@@ -138,6 +138,60 @@ def show(
     emit_found(session, DLQ_SHOW, result, limit)
 
 
+class ReplayOptions(Options):
+    """Options of ``mqadmin dlq replay``."""
+
+    group: Annotated[
+        str | None,
+        Argument("GROUP", help="Only dead letters of this group.", complete="group"),
+    ] = None
+    source: Annotated[
+        str | None,
+        Option(
+            "--from",
+            metavar="FILE",
+            help="File with dead letters (- for stdin); default: the DLQ of GROUP.",
+            complete="file",
+        ),
+    ] = None
+    to: Annotated[
+        str,
+        Option("--to", metavar="WHERE", help="Target: origin, retry (only this group) or a topic."),
+    ] = "origin"
+    limit: Annotated[
+        int | None,
+        Option(
+            "--limit",
+            "--max",
+            "-m",
+            metavar="N",
+            help=f"Maximum number of messages from a DLQ; default {REPLAY_LIMIT}.",
+            parse=count,
+        ),
+    ] = None
+    rate: Annotated[
+        float | None,
+        Option("--rate", metavar="N/s", help="Maximum messages per second.", parse=per_second),
+    ] = None
+    ledger: Annotated[
+        str | None,
+        Option(
+            "--ledger",
+            metavar="FILE",
+            help="File that records sent messages; default FILE.ledger or dlq-GROUP.ledger.",
+            complete="file",
+        ),
+    ] = None
+    begin: Begin = None
+    end: End = None
+    time: Time = None
+    tags: Tags = None
+    keys: Keys = None
+    properties: Properties = None
+    origin: Origin = None
+    exception: Exceptions = None
+
+
 @NOUN.verb(
     "replay",
     view=DLQ_REPLAY,
@@ -149,58 +203,7 @@ def show(
         "mqadmin dlq replay billing --origin orders --tag paid --since -1d --dry-run",
     ],
 )
-def replay(
-    session: Session,
-    group: Annotated[
-        str | None,
-        Argument("GROUP", help="Only dead letters of this group.", complete="group"),
-    ] = None,
-    source: Annotated[
-        str | None,
-        Option(
-            "--from",
-            metavar="FILE",
-            help="File with dead letters (- for stdin); default: the DLQ of GROUP.",
-            complete="file",
-        ),
-    ] = None,
-    to: Annotated[
-        str,
-        Option("--to", metavar="WHERE", help="Target: origin, retry (only this group) or a topic."),
-    ] = "origin",
-    limit: Annotated[
-        int | None,
-        Option(
-            "--limit",
-            "--max",
-            "-m",
-            metavar="N",
-            help=f"Maximum number of messages from a DLQ; default {REPLAY_LIMIT}.",
-            parse=count,
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        Option("--rate", metavar="N/s", help="Maximum messages per second.", parse=per_second),
-    ] = None,
-    ledger: Annotated[
-        str | None,
-        Option(
-            "--ledger",
-            metavar="FILE",
-            help="File that records sent messages; default FILE.ledger or dlq-GROUP.ledger.",
-            complete="file",
-        ),
-    ] = None,
-    begin: Begin = None,
-    end: End = None,
-    time: Time = None,
-    tags: Tags = None,
-    keys: Keys = None,
-    properties: Properties = None,
-    origin: Origin = None,
-    exception: Exceptions = None,
-) -> None:
+def replay(session: Session, given: ReplayOptions) -> None:
     """Send dead letters again as their producers sent them.
 
     FILE is the output of 'mqadmin pipeline run dlq' (replay.ndjson in --out, or --table replay
@@ -216,17 +219,20 @@ def replay(
     again.
     """
     session.require_consent()
+    group, source = given.group, given.source
     if source is None and group is None:
         raise UsageFault("dlq replay: no input", "name a GROUP, or a file with --from FILE")
-    if source is not None and limit is not None:
+    if source is not None and given.limit is not None:
         raise UsageFault("dlq replay: --limit is for a DLQ, not for a file", "omit it")
-    if source is not None and (begin, end, time) != (None, None, None):
+    if source is not None and (given.begin, given.end, given.time) != (None, None, None):
         raise UsageFault("dlq replay: a time window is for a DLQ, not for a file", "omit it")
-    period = window(session, begin, end, time)
-    found = _dead_letters(session, group, source, limit, period)
+    period = window(session, given.begin, given.end, given.time)
+    found = _dead_letters(session, group, source, given.limit, period)
     if found is None:
         return
-    chosen = dead_letter_filter(tags, keys, properties, origin, exception)
+    chosen = dead_letter_filter(
+        given.tags, given.keys, given.properties, given.origin, given.exception
+    )
     if not chosen.empty:
         read = len(found)
         found = [one for one in found if chosen.test(one)]
@@ -235,8 +241,8 @@ def replay(
             session.emit(DLQ_REPLAY, [], quiet=True)
             session.report(NO, "notFound", f"none of {read} dead letters matches")
             return
-    kept = ledger or _ledger_name(group, source)
-    plan = dead_letters(session.admin).plan_replay(found, to=to, ledger=kept)
+    kept = given.ledger or _ledger_name(group, source)
+    plan = dead_letters(session.admin).plan_replay(found, to=given.to, ledger=kept)
     session.announce(plan.addresses)
     for topic, (new, old) in plan.targets().items():
         before = f", {old} sent before" if old else ""
@@ -248,7 +254,7 @@ def replay(
     elif not session.consent(f"send {planned} messages?"):
         return
     else:
-        items = _send(session, plan, rate)
+        items = _send(session, plan, given.rate)
     if session.dry_run:
         session.end_dry_run()
     elif not planned and plan.count("alreadySent") == len(found):

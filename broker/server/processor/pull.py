@@ -212,14 +212,7 @@ class PullMessageProcessor:
         context = self._context
         group = context.groups.find(header.consumer_group)
         topic = context.topics.get(header.topic)
-        if (
-            group is None
-            or topic is None
-            or not group.consume_enable
-            or not topic.perm & names.PERM_READ
-            or not 0 <= header.queue_id < topic.read_queue_nums
-            or not context.config.broker_permission & names.PERM_READ
-        ):
+        if group is None or topic is None or not self._may_read(header, group, topic):
             return self._refuse(request, header, group, topic)
         matcher = self._matcher(request, header, group)
         if isinstance(matcher, RemotingCommand):
@@ -272,6 +265,17 @@ class PullMessageProcessor:
             self._count(topic.topic_name, group.group_name, result)
             return reply_shown(request, segment, result, code)
         return self._reply(request, result, code, group, topic)
+
+    def _may_read(
+        self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig, topic: TopicConfig
+    ) -> bool:
+        """Whether group, topic and broker permit reading, and the queue exists."""
+        return bool(
+            group.consume_enable
+            and topic.perm & names.PERM_READ
+            and 0 <= header.queue_id < topic.read_queue_nums
+            and self._context.config.broker_permission & names.PERM_READ
+        )
 
     async def _reply_unwrapped(
         self,

@@ -11,7 +11,7 @@ from mqadmin.command.execution.online import consumers
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DONE, NO
 from mqadmin.command.framework.common_options import OnlyTopic
-from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import duration_ms, whole
 from mqadmin.output.view import View
 
@@ -44,6 +44,53 @@ CONSUMER_LAG_ALL = View(
 )
 
 
+class LagOptions(Options):
+    """Options of ``mqadmin consumer lag``."""
+
+    group: Annotated[
+        str | None, Argument("GROUP", help="Name of the consumer group.", complete="group")
+    ] = None
+    every: Annotated[bool, Option("--all", help="All groups, one line per group and topic.")] = (
+        False
+    )
+    topic: OnlyTopic = None
+    clients: Annotated[
+        bool, Option("--clients", "-s", help="Query each client for its assigned queues.")
+    ] = False
+    pop: Annotated[
+        bool, Option("--pop", help="Count messages in flight by the check points of POP.")
+    ] = False
+    watch: Annotated[bool, Option("--watch", help="Repeat until Ctrl-C or --deadline.")] = False
+    until: Annotated[
+        int | None,
+        Option(
+            "--until",
+            metavar="N",
+            help="Repeat until the total lag is N or less; print the last state.",
+            parse=whole,
+        ),
+    ] = None
+    deadline: Annotated[
+        int | None,
+        Option(
+            "--deadline",
+            metavar="DUR",
+            help="Longest time for --until (default 10m, then status 1) and --watch.",
+            parse=duration_ms,
+        ),
+    ] = None
+    interval: Annotated[
+        int,
+        Option(
+            "--interval",
+            metavar="DUR",
+            help="Pause between rounds.",
+            parse=duration_ms,
+            shown="2s",
+        ),
+    ] = 2_000
+
+
 @NOUN.verb(
     "lag",
     view=(CONSUMER_LAG, CONSUMER_LAG_ALL),
@@ -55,51 +102,7 @@ CONSUMER_LAG_ALL = View(
         "mqadmin consumer lag billing --topic orders --clients -o json",
     ],
 )
-def show_lag(
-    session: Session,
-    group: Annotated[
-        str | None, Argument("GROUP", help="Name of the consumer group.", complete="group")
-    ] = None,
-    every: Annotated[
-        bool, Option("--all", help="All groups, one line per group and topic.")
-    ] = False,
-    topic: OnlyTopic = None,
-    clients: Annotated[
-        bool, Option("--clients", "-s", help="Query each client for its assigned queues.")
-    ] = False,
-    pop: Annotated[
-        bool, Option("--pop", help="Count messages in flight by the check points of POP.")
-    ] = False,
-    watch: Annotated[bool, Option("--watch", help="Repeat until Ctrl-C or --deadline.")] = False,
-    until: Annotated[
-        int | None,
-        Option(
-            "--until",
-            metavar="N",
-            help="Repeat until the total lag is N or less; print the last state.",
-            parse=whole,
-        ),
-    ] = None,
-    deadline: Annotated[
-        int | None,
-        Option(
-            "--deadline",
-            metavar="DUR",
-            help="Longest time for --until (default 10m, then status 1) and --watch.",
-            parse=duration_ms,
-        ),
-    ] = None,
-    interval: Annotated[
-        int,
-        Option(
-            "--interval",
-            metavar="DUR",
-            help="Pause between rounds.",
-            parse=duration_ms,
-            shown="2s",
-        ),
-    ] = 2_000,
-) -> None:
+def show_lag(session: Session, given: LagOptions) -> None:
     """Show the lag of a group for each queue.
 
     A group that consumes by POP commits the offset when messages are popped: with --pop, inflight
@@ -112,25 +115,30 @@ def show_lag(
     --until ends with status 0 when the total is known and small enough: a broker that does not
     respond, or a queue with messages and without a committed offset, is not a lag of 0.
     """
-    if (group is None) == (not every):
+    if (given.group is None) == (not given.every):
         raise UsageFault("consumer lag needs a GROUP or --all, one of them")
-    if every and (topic is not None or clients or pop):
+    if given.every and (given.topic is not None or given.clients or given.pop):
         raise UsageFault("--topic, --clients and --pop apply to one GROUP", "omit --all")
-    if deadline is not None and until is None and not watch:
+    if given.deadline is not None and given.until is None and not given.watch:
         raise UsageFault("--deadline applies to --until and --watch")
-    if watch and session.form in ("json", "yaml"):
+    if given.watch and session.form in ("json", "yaml"):
         raise UsageFault(f"--watch has no end, {session.form} is one document", "use -o ndjson")
 
     def ask() -> "Listing[Any]":
-        if group is None:
+        if given.group is None:
             return all_lags(session.admin)
-        return consumers(session.admin).lag(group, topic=topic, clients=clients, pop=pop)
+        return consumers(session.admin).lag(
+            given.group, topic=given.topic, clients=given.clients, pop=given.pop
+        )
 
-    if until is None and not watch:
-        _show(session, group, ask())
+    if given.until is None and not given.watch:
+        _show(session, given.group, ask())
         return
-    rounds = Rounds(session, group, ask, until=until, interval_ms=interval)
-    rounds.run(watch=watch, deadline_ms=deadline if watch else deadline or DEFAULT_DEADLINE_MS)
+    rounds = Rounds(session, given.group, ask, until=given.until, interval_ms=given.interval)
+    rounds.run(
+        watch=given.watch,
+        deadline_ms=given.deadline if given.watch else given.deadline or DEFAULT_DEADLINE_MS,
+    )
 
 
 def _show(session: Session, group: str | None, listing: "Listing[Any]") -> None:
