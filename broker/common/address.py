@@ -8,7 +8,6 @@
 In text an IPv6 address before a port is written in brackets: ``[::1]:10911``.
 """
 
-import errno
 import os
 from struct import pack, unpack_from
 
@@ -138,6 +137,6 @@ def connect_refused(name: str, status: int, address: str) -> ConnectError:
     ``name`` is the address for messages: the advertised one, and the dialled one if it differs.
     """
     hint = ""
-    if status == errno.ECONNREFUSED:
+    if isinstance(OSError(status, ""), ConnectionRefusedError):  # by number, without errno
         hint = "nothing listens there: is the process up, is the port right?"
     return ConnectError(f"cannot connect to {name}: {os.strerror(status)}", hint, address=address)

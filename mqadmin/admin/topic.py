@@ -1,6 +1,7 @@
 """Topics: create, update as a patch, list, show, route, status, perm, delete."""
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -129,6 +130,11 @@ class TopicAdmin:
             ]
         records.sort(key=lambda record: (record.topic, record.broker_name or ""))
         return Listing(items=records, errors=errors)
+
+    @staticmethod
+    def named_like(records: Sequence[TopicRecord], pattern: str) -> Sequence[TopicRecord]:
+        """Return the records of topics with such names: ``*`` any text, ``?`` a character."""
+        return [record for record in records if fnmatchcase(record.topic, pattern)]
 
     def show(self, topic: str) -> Listing[TopicRecord]:
         """Return the configuration of one topic on each of its brokers; no items: no such topic."""

@@ -1,9 +1,8 @@
-"""``mqadmin topic``: list, show, route, status."""
+"""``mqadmin topic``: list, show, route, status, allocate."""
 
-from fnmatch import fnmatchcase
 from typing import Annotated
 
-from mqadmin.command.execution.online import topics
+from mqadmin.command.execution.online import allocation_records, topics
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.common_options import OnlyCluster, Topic, UserOnly
 from mqadmin.command.framework.declare import Argument, Noun
@@ -47,6 +46,7 @@ TOPIC_STATUS = View(
     "topic.status",
     ("brokerName", "queueId", "minOffset", "maxOffset", "lastUpdateTime"),
 )
+ALLOCATE = View("topic.allocate", ("clientId", "brokerName", "queueId"))
 
 
 @NOUN.verb(
@@ -68,11 +68,12 @@ def list_topics(
     user: UserOnly = False,
 ) -> None:
     """List topics, one line per topic and broker."""
-    listing = topics(session.admin).list(cluster=cluster, include_system=not user)
+    library = topics(session.admin)
+    listing = library.list(cluster=cluster, include_system=not user)
     if pattern is None:
         session.emit_listing(TOPIC_LIST, listing)
         return
-    items = [one for one in listing.items if fnmatchcase(one.topic, pattern)]
+    items = library.named_like(listing.items, pattern)
     nothing = f"no topic has a name like {pattern}"
     session.emit_listing(TOPIC_LIST, listing, items=items, nothing=nothing)
 
@@ -109,3 +110,17 @@ def status(
     """Show the queues of a topic: oldest and next queue offset, time of the last message."""
     listing = topics(session.admin).status(topic)
     session.emit_listing(TOPIC_STATUS, listing, nothing=f"topic {topic} has no queues")
+
+
+@NOUN.verb("allocate", view=ALLOCATE, examples=["mqadmin topic allocate orders a@1 b@1 c@1"])
+def allocate(
+    session: Session,
+    topic: Topic,
+    clients: Annotated[list[str], Argument("CLIENT", help="Ids of the clients of a group.")],
+) -> None:
+    """Show which queues each client of a group would get with the average strategy.
+
+    The library of clients sorts queues and client ids, so that all clients compute the same.
+    """
+    rows = allocation_records(session.admin, topic, clients)
+    session.emit(ALLOCATE, rows, nothing=f"topic {topic} has no readable queue")

@@ -140,3 +140,14 @@ def allocate(
     ids = sorted(clients)
     strategy = AllocateAveragely()
     return {one: list(strategy.allocate("", one, sorted(queues), ids)) for one in ids}
+
+
+def allocation_records(
+    admin: AdminSession, topic: str, clients: Sequence[str]
+) -> list[AllocationRecord]:
+    """Return one record per queue, in the order of the clients; see :func:`allocate`."""
+    return [
+        AllocationRecord(client_id=client, broker_name=queue.broker_name, queue_id=queue.queue_id)
+        for client, queues in allocate(admin, topic, clients).items()
+        for queue in queues
+    ]

@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from mqadmin.admin.dlq.dead_letters import DeadLetter
     from mqadmin.admin.dlq.library import DlqAdmin
     from mqadmin.admin.group import GroupAdmin
+    from mqadmin.admin.lags.all_groups import GroupLag
     from mqadmin.admin.message.decoded_id import DecodedId
     from mqadmin.admin.message.library import MessageAdmin
     from mqadmin.admin.message.query import MessageQueries
     from mqadmin.admin.message.record import BodyView
     from mqadmin.admin.offset.library import OffsetAdmin
     from mqadmin.admin.offset.reset import ResetPlan
-    from mqadmin.admin.result import Plan
+    from mqadmin.admin.plans.topics import BulkTopics, TopicEntry
+    from mqadmin.admin.result import Listing, Plan
     from mqadmin.admin.session import AdminSession, ClusterAccess
     from mqadmin.admin.topic import TopicAdmin
+    from mqadmin.admin.topics.queries import AllocationRecord
     from mqadmin.message_row import MessageRow
     from mqadmin.traffic.library import TrafficLibrary
     from mqadmin.traffic.produce import ProduceLibrary
@@ -126,6 +129,36 @@ def topics(admin: "AdminSession") -> "TopicAdmin":
     return TopicAdmin(admin)
 
 
+def bulk_topics(admin: "AdminSession") -> "BulkTopics":
+    """Return the library that plans many topics at once."""
+    from mqadmin.admin.plans.topics import BulkTopics
+
+    return BulkTopics(admin)
+
+
+def topic_list(text: str, source: str) -> "list[TopicEntry]":
+    """Return the topics of a list (names, CSV or JSON) read from ``source``."""
+    from mqadmin.admin.plans.topics import parse_topic_list
+
+    return parse_topic_list(text, source)
+
+
+def topic_entry(topic: str) -> "TopicEntry":
+    """Return an entry of a list that names the topic only."""
+    from mqadmin.admin.plans.topics import TopicEntry
+
+    return TopicEntry(topic=topic)
+
+
+def allocation_records(
+    admin: "AdminSession", topic: str, clients: list[str]
+) -> "list[AllocationRecord]":
+    """Return which queues each client would get; the library of consumers computes it."""
+    from mqadmin.admin.topics.queries import allocation_records
+
+    return allocation_records(admin, topic, clients)
+
+
 def groups(admin: "AdminSession") -> "GroupAdmin":
     """Return the library of the noun ``group``."""
     from mqadmin.admin.group import GroupAdmin
@@ -152,6 +185,13 @@ def consumers(admin: "AdminSession") -> "ConsumerAdmin":
     from mqadmin.admin.consumer import ConsumerAdmin
 
     return ConsumerAdmin(admin)
+
+
+def all_lags(admin: "AdminSession") -> "Listing[GroupLag]":
+    """Return the lag of every group; one group needs less."""
+    from mqadmin.admin.lags.all_groups import all_lags
+
+    return all_lags(admin)
 
 
 def offsets(admin: "AdminSession") -> "OffsetAdmin":

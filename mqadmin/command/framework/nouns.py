@@ -34,7 +34,6 @@ NOUNS: Final[dict[str, NounEntry]] = {
             **dict.fromkeys(("create", "update", "perm", "delete"), "topics.changes"),
             "stats": "live.topic_load",
             "top": "live.topic_load",
-            "allocate": "maintenance.topic",
         },
     ),
     "msg": NounEntry(
@@ -182,6 +181,10 @@ def load_noun(name: str, verb: str = "") -> Noun:
     return noun
 
 
+#: The nouns after which a Java name may follow, or which are one themselves.
+JAVA_NOUNS: Final = frozenset({"java", "producer"})
+
+
 class JavaWords(Protocol):
     """A command line with a Java name: its global options by name, before they are resolved."""
 
@@ -196,6 +199,8 @@ def load_java_verb(words: Sequence[str]) -> tuple[Verb, JavaWords] | None:
 
     Called for words that are not a noun and a verb: only then the table of Java's names is loaded.
     """
+    if words[0] in NOUNS and words[0] not in JAVA_NOUNS:
+        return None
     found: tuple[Verb, JavaWords] | None
     found = import_module("mqadmin.command.java.lookup").java_verb(words)
     return found

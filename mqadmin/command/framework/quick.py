@@ -7,13 +7,15 @@ the error. Both parsers return the same result for every line this one accepts; 
 them on random command lines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mqadmin.command.framework.consent import consent_words as consent_words
 from mqadmin.command.framework.declare import Option, Parameter, Verb
 from mqadmin.command.framework.nouns import NOUNS, load_java_verb, load_noun
 from mqadmin.command.framework.options import GLOBALS, merged
+from mqadmin.settings import GUARD_WORDS, config_path, load_contexts
+
+_YES = ("--yes", "-y")
 
 
 class Declined(Exception):
@@ -182,3 +184,30 @@ class _Reader:
         if parameter.required:
             raise Declined
         return parameter.default
+
+
+def consent_words(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Return the command line with ``--yes CONTEXT`` and ``--yes=CONTEXT`` as ``--yes-context``.
+
+    ``--yes CONTEXT`` confirms a change by the name of a protected context. ``--yes`` is a flag, so
+    only the name of a protected or read-only context after it belongs to it.
+    """
+    if not any(word in _YES or word.startswith("--yes=") for word in words):
+        return list(words)
+    contexts = load_contexts(config_path(environ)).named
+    guarded = {
+        name for name, kept in contexts.items() if any(kept.get(word) for word in GUARD_WORDS)
+    }
+    found: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*found, word, *rest]
+        if word.startswith("--yes="):
+            found += ["--yes-context", word.partition("=")[2]]
+        elif word in _YES and rest and rest[0] in guarded:
+            found += ["--yes-context", rest.pop(0)]
+        else:
+            found.append(word)
+    return found

@@ -4,10 +4,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mqadmin.admin.lags.all_groups import all_lags
 from mqadmin.command.consumer import NOUN
 from mqadmin.command.execution.failure import UsageFault
-from mqadmin.command.execution.online import consumers
+from mqadmin.command.execution.online import all_lags, consumers
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DONE, NO
 from mqadmin.command.framework.common_options import OnlyTopic

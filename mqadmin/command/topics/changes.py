@@ -1,14 +1,11 @@
 """``mqadmin topic``: create, update, perm, delete."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from mqadmin.admin.plans.topics import BulkTopics, TopicEntry, parse_topic_list
-from mqadmin.admin.result import Plan
-from mqadmin.admin.topic import TopicAdmin
 from mqadmin.command.execution.change import change_view, run_change
 from mqadmin.command.execution.failure import UsageFault
-from mqadmin.command.execution.online import topics
+from mqadmin.command.execution.online import bulk_topics, topic_entry, topic_list, topics
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.common_options import (
     IfNotExists,
@@ -21,6 +18,11 @@ from mqadmin.command.framework.values import attribute, count, perm, topic_name
 from mqadmin.command.topic import NOUN
 from mqadmin.output.stdio import read_input
 from mqadmin.settings import read_file
+
+if TYPE_CHECKING:
+    from mqadmin.admin.plans.topics import TopicEntry
+    from mqadmin.admin.result import Plan
+    from mqadmin.admin.topic import TopicAdmin
 
 ATTRIBUTE_HELP = "Set (+name=value) or remove (-name) an attribute; may be repeated."
 LIST_LIMIT_BYTES = 16 * 1024 * 1024
@@ -41,7 +43,7 @@ TopicList = Annotated[
 ]
 
 
-def _entries(session: Session, topic: str | None, file: str | None) -> list[TopicEntry] | None:
+def _entries(session: Session, topic: str | None, file: str | None) -> "list[TopicEntry] | None":
     """Return the topics of the list, None without --file; UsageFault for neither and for both."""
     if (topic is None) == (file is None):
         raise UsageFault(
@@ -51,19 +53,19 @@ def _entries(session: Session, topic: str | None, file: str | None) -> list[Topi
     if file is None:
         return None
     data = read_input() if file == "-" else read_file(file, LIST_LIMIT_BYTES)
-    return parse_topic_list(data.decode("utf-8", "replace"), file)
+    return topic_list(data.decode("utf-8", "replace"), file)
 
 
 def _run_many(
     session: Session,
-    entries: Sequence[TopicEntry],
-    plan: Callable[[TopicAdmin, TopicEntry], Plan],
+    entries: "Sequence[TopicEntry]",
+    plan: "Callable[[TopicAdmin, TopicEntry], Plan]",
     question: str,
 ) -> None:
     """Run one plan of all topics of a list."""
     run_change(
         session,
-        BulkTopics,
+        bulk_topics,
         lambda library: library.plan_many(
             session.verb.name, lambda topic: [plan(topic, entry) for entry in entries]
         ),
@@ -115,9 +117,9 @@ def create(
     The output of 'topic list -o json' and -o csv is such a list.
     """
     entries = _entries(session, topic, file)
-    single = TopicEntry(topic=topic or "")
+    single = topic_entry(topic or "")
 
-    def plan(library: TopicAdmin, entry: TopicEntry) -> Plan:
+    def plan(library: "TopicAdmin", entry: "TopicEntry") -> "Plan":
         return library.plan_create(
             entry.topic,
             queues=entry.queues or queues,
@@ -181,9 +183,9 @@ def update(
     them to defaults. With --file all topics of a list are one plan; see 'topic create'.
     """
     entries = _entries(session, topic, file)
-    single = TopicEntry(topic=topic or "")
+    single = topic_entry(topic or "")
 
-    def plan(library: TopicAdmin, entry: TopicEntry) -> Plan:
+    def plan(library: "TopicAdmin", entry: "TopicEntry") -> "Plan":
         return library.plan_update(
             entry.topic,
             queues=entry.queues or queues,
@@ -264,7 +266,7 @@ def delete(
     names = sorted({entry.topic for entry in entries})
     _run_many(
         session,
-        [TopicEntry(topic=name) for name in names],
+        [topic_entry(name) for name in names],
         lambda library, entry: library.plan_delete(entry.topic, cluster=cluster),
         f"delete {len(names)} topics and lose their messages?",
     )

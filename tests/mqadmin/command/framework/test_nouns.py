@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from mqadmin.command.framework.declare import Noun
-from mqadmin.command.framework.nouns import NOUNS, load_noun
+from mqadmin.command.framework.nouns import JAVA_NOUNS, NOUNS, load_java_verb, load_noun
+from mqadmin.command.java.names import JAVA_NAMES
 
 
 @pytest.mark.parametrize("name", NOUNS)
@@ -15,6 +16,12 @@ def test_a_noun_is_declared_by_the_module_of_its_entry(name: str) -> None:
     assert isinstance(noun, Noun)
     assert noun.name == name
     assert load_noun(name) is noun
+
+
+def test_one_noun_only_is_a_java_name() -> None:
+    assert {name for name in NOUNS if name in JAVA_NAMES} == JAVA_NOUNS - {"java"}
+    assert load_java_verb(["topic", "--help"]) is None
+    assert load_java_verb(["producer", "-b", "h:1"]) is not None
 
 
 PROGRAM = """

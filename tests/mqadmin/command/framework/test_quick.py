@@ -1,11 +1,12 @@
 """The quick parser by itself; that it agrees with the face is shown in test_declare."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mqadmin.command.framework.options import GLOBALS, merged
-from mqadmin.command.framework.quick import parse
+from mqadmin.command.framework.quick import consent_words, parse
 
 
 def parsed(line: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -97,3 +98,33 @@ def test_merging_keeps_values_that_the_later_source_does_not_set() -> None:
         "b": True,
         "c": 2,
     }
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "mqadmin").mkdir()
+    (tmp_path / "mqadmin" / "config.toml").write_text(
+        '[contexts.prod]\nprotected = true\n[contexts.test]\nnamesrv = "h:1"\n'
+    )
+    return {"XDG_CONFIG_HOME": str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("topic create T --yes prod", "topic create T --yes-context prod"),
+        ("topic create T -y prod", "topic create T --yes-context prod"),
+        ("--yes prod topic create T", "--yes-context prod topic create T"),
+        ("topic create T --yes=prod", "topic create T --yes-context prod"),
+        ("topic create T --yes=other", "topic create T --yes-context other"),
+        ("topic create --yes test", "topic create --yes test"),
+        ("topic create --yes T", "topic create --yes T"),
+        ("topic create T --yes", "topic create T --yes"),
+        ("topic create -- --yes prod", "topic create -- --yes prod"),
+        ("topic list", "topic list"),
+    ],
+)
+def test_yes_takes_the_name_of_a_guarded_context_only(
+    environ: dict[str, str], line: str, expected: str
+) -> None:
+    assert consent_words(line.split(), environ) == expected.split()
