@@ -21,6 +21,8 @@ from broker.client import (
 from broker.server.standalone import BlockingEmbeddedBroker
 from tests.support.live_broker import until
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -39,7 +41,7 @@ EXAMPLES = examples()
 
 @pytest.fixture(scope="module")
 def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store"))) as both:
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store")), SMALL) as both:
         yield both.namesrv_address
 
 

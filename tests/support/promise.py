@@ -90,6 +90,9 @@ class Promise:
     def _acked(self, acked: tuple[int, int, int, bool]) -> None:
         self.pops.note_acked(*acked)
 
+    def _changed(self, number: int) -> None:
+        self.pops.changed.add(number)
+
     def _recalling(self, number: int) -> None:
         self.recalling.add(number)
 

@@ -13,10 +13,12 @@ import broker.client
 from broker.client import ClientConfig, ConsumerConfig, ProducerConfig
 from broker.server.standalone import BlockingEmbeddedBroker
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
 
 @pytest.fixture(scope="module")
 def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store"))) as both:
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store")), SMALL) as both:
         yield both.namesrv_address
 
 

@@ -10,12 +10,14 @@ from broker.server.standalone import BlockingEmbeddedBroker
 from mqadmin.admin.facade import MQAdmin
 from mqadmin.admin.message.record import BodyView
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
 TEXT = BodyView(encoding="text")
 
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory):
-    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store"))) as both:
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store")), SMALL) as both:
         yield both
 
 

@@ -9,10 +9,12 @@ from broker.client import ClientConfig, Message, MessageQueue, Producer, Produce
 from broker.errors import ClientError
 from broker.server.standalone import BlockingEmbeddedBroker
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
 
 @pytest.fixture(scope="module")
 def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store"))) as both:
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store")), SMALL) as both:
         yield both.namesrv_address
 
 

@@ -21,12 +21,14 @@ from broker.client import (
 from broker.errors import ClientError
 from broker.server.standalone import BlockingEmbeddedBroker
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
 FIRST = ConsumerConfig(consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
 
 
 @pytest.fixture(scope="module")
 def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store"))) as both:
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store")), SMALL) as both:
         yield both.namesrv_address
 
 

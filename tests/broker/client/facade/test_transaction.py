@@ -18,6 +18,8 @@ from broker.client import (
 from broker.message.message import PROPERTY_TRANSACTION_PREPARED
 from broker.server.standalone import BlockingEmbeddedBroker
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
 
 class Listener:
     def __init__(self) -> None:
@@ -44,7 +46,7 @@ def test_the_local_transaction_runs_outside_of_the_event_loop(
     monkeypatch.setattr(AsyncTransactionProducer, "send", store_plain)
     listener = Listener()
     with (
-        BlockingEmbeddedBroker(str(tmp_path)) as broker,
+        BlockingEmbeddedBroker(str(tmp_path), SMALL) as broker,
         TransactionProducer("tx", broker.namesrv_address, listener) as producer,
     ):
         outcome = producer.send_in_transaction(Message("T", b"half"), argument=7)

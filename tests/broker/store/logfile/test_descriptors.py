@@ -3,12 +3,14 @@
 import gc
 import os
 import resource
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from broker.errors import DescriptorLimitError
 from broker.store.logfile.descriptors import MAX_RESERVED, DescriptorReserve
-from broker.store.logfile.disk import Disk
 from broker.store.message_store import PutMessageStatus as P
 
 LEAST_LIMIT = 256
@@ -82,21 +84,47 @@ def test_other_errors_cost_nothing(reserve):
     assert reserve.spare == size
 
 
-def test_the_reserve_is_held_as_long_as_a_store_is_open(tmp_path, descriptors):
-    disk = Disk()
-    path = str(tmp_path / "file")
-    (tmp_path / "file").touch()
-    first = disk.lock(str(tmp_path / "lock"))
-    os.mkdir(tmp_path / "other")
-    second = disk.lock(str(tmp_path / "other" / "lock"))
-    first.release()
-    first.release()  # a second release does not count
-    descriptors.take_all()
-    disk.close(disk.open(path))
-    second.release()
-    descriptors.take_all()  # the descriptors of the lock and of the reserve
-    with pytest.raises(DescriptorLimitError):
-        disk.open(path)
+HELD_BY_STORES = """
+import os, resource, sys
+from broker.errors import DescriptorLimitError
+from broker.store.logfile.disk import Disk
+
+def take_all():
+    try:
+        while True:
+            os.dup(0)
+    except OSError:
+        pass
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+disk, folder = Disk(), sys.argv[1]
+first = disk.lock(os.path.join(folder, "lock"))
+os.mkdir(os.path.join(folder, "other"))
+second = disk.lock(os.path.join(folder, "other", "lock"))
+first.release()
+first.release()  # a second release does not count
+take_all()
+disk.close(disk.open(os.path.join(folder, "lock")))
+print("open while a store is")
+second.release()
+take_all()  # the descriptors of the lock and of the reserve
+try:
+    disk.open(os.path.join(folder, "lock"))
+except DescriptorLimitError:
+    print("refused")
+"""
+
+
+def test_the_reserve_is_held_as_long_as_a_store_is_open(tmp_path: Path) -> None:
+    """In a process without other stores: all stores of a process share the reserve."""
+    done = subprocess.run(
+        [sys.executable, "-c", HELD_BY_STORES, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["open while a store is", "refused"], done.stderr
 
 
 def test_everything_is_flushed_while_no_descriptor_is_left(stores, inner, descriptors):

@@ -19,6 +19,8 @@ from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 from mqadmin.message_row import MessageRow
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
 
 def letter(number: int = 0, **changes: Any) -> DeadLetter:
     own = {
@@ -248,7 +250,7 @@ def test_recorded_dead_letters_are_replayed_as_first_sent(
     dead_letters = [dead_letter_of(row) for row in dead]
     ledger = str(tmp_path / "ledger")
     with (
-        BlockingEmbeddedBroker(str(tmp_path / "store")) as both,
+        BlockingEmbeddedBroker(str(tmp_path / "store"), SMALL) as both,
         MQAdmin([both.namesrv_address], timeout_ms=30_000) as admin,
     ):
         for topic in {one.origin_topic for one in dead_letters}:

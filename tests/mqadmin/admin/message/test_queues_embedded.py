@@ -10,10 +10,12 @@ from broker.server.standalone import BlockingEmbeddedBroker
 from mqadmin.admin.message.message_sender import MessageSender
 from mqadmin.admin.message.queue_reader import NO_NEW_MESSAGE, OFFSET_ILLEGAL, QueueReader
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory):
-    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store"))) as both:
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store")), SMALL) as both:
         yield both
 
 

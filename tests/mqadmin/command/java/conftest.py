@@ -6,14 +6,24 @@ from typing import Any
 import pytest
 
 from broker.server.standalone import BlockingEmbeddedBroker
+from tests.support.online_clients import Online, online_clients
 
 Run = Callable[..., Any]
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
 
-@pytest.fixture(scope="session")
+
+@pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingEmbeddedBroker]:
-    """A broker and a name server in this process, shared by all tests of this folder."""
-    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("java") / "store")) as running:
+    """A broker and a name server in this process, shared by the tests of a module."""
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("java") / "store"), SMALL) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def online(embedded: BlockingEmbeddedBroker) -> Iterator[Online]:
+    """Group billing with one client, which has consumed two messages of topic orders."""
+    with online_clients(embedded) as running:
         yield running
 
 

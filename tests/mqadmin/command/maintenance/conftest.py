@@ -7,13 +7,15 @@ import pytest
 
 from broker.server.standalone import BlockingEmbeddedBroker
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
 Run = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingEmbeddedBroker]:
     """A broker and a name server in this process, shared by all tests of this folder."""
-    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("live") / "store")) as embedded:
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("live") / "store"), SMALL) as embedded:
         yield embedded
 
 

@@ -15,6 +15,8 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 
+SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
 
 def dead_letters(root: Path) -> list[Any]:
     return [
@@ -113,7 +115,7 @@ def test_dead_letter_messages_of_a_live_broker_are_replayed_to_their_origin(
     store, out = tmp_path / "store", tmp_path / "out"
     bodies = [b"\0\xff" * 10, "Grüße 漢字".encode(), b"x" * 20_000]
     with (
-        BlockingEmbeddedBroker(str(store)) as both,
+        BlockingEmbeddedBroker(str(store), SMALL) as both,
         MQAdmin([both.namesrv_address], timeout_ms=60_000) as admin,
     ):
         assert admin.apply(admin.topic.plan_create("orders", queues=2)).ok
