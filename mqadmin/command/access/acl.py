@@ -7,7 +7,7 @@ from mqadmin.command.access.user import Broker, Cluster
 from mqadmin.command.execution.change import change_view, run_change
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.common_options import OnlyCluster
-from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.declare import Argument, Noun, Option, Options
 from mqadmin.output.view import View
 
 NOUN = Noun(
@@ -93,6 +93,28 @@ def get(
     )
 
 
+class RuleOptions(Options):
+    """Options of ``mqadmin acl create`` and ``acl update``."""
+
+    subject: Subject
+    resources: Resources
+    actions: Actions
+    decision: Decision = "Allow"
+    source_ips: SourceIps = None
+    cluster: Cluster = None
+    broker: Broker = None
+
+
+def _rule(given: RuleOptions) -> library.Rule:
+    return library.Rule(
+        subject=given.subject,
+        resources=given.resources,
+        actions=given.actions,
+        decision=given.decision,
+        source_ips=given.source_ips or (),
+    )
+
+
 @NOUN.verb(
     "create",
     view=change_view("acl.create"),
@@ -102,29 +124,13 @@ def get(
         "mqadmin acl create User:bob -r Topic:* -a All -d Deny --source-ip 10.0.0.0/8 --dry-run",
     ],
 )
-def create(
-    session: Session,
-    subject: Subject,
-    resources: Resources,
-    actions: Actions,
-    decision: Decision = "Allow",
-    source_ips: SourceIps = None,
-    cluster: Cluster = None,
-    broker: Broker = None,
-) -> None:
+def create(session: Session, given: RuleOptions) -> None:
     """Create access rules of a subject, one per resource."""
-    rule = library.Rule(
-        subject=subject,
-        resources=resources,
-        actions=actions,
-        decision=decision,
-        source_ips=source_ips or (),
-    )
     run_change(
         session,
         library.AclAdmin,
-        lambda acls: acls.plan_create(rule, cluster=cluster, broker=broker),
-        f"create rules of {subject}?",
+        lambda acls: acls.plan_create(_rule(given), cluster=given.cluster, broker=given.broker),
+        f"create rules of {given.subject}?",
     )
 
 
@@ -134,29 +140,13 @@ def create(
     changes=True,
     examples=["mqadmin acl update User:alice -r Topic:orders -a Sub --yes"],
 )
-def update(
-    session: Session,
-    subject: Subject,
-    resources: Resources,
-    actions: Actions,
-    decision: Decision = "Allow",
-    source_ips: SourceIps = None,
-    cluster: Cluster = None,
-    broker: Broker = None,
-) -> None:
+def update(session: Session, given: RuleOptions) -> None:
     """Replace the rules of a subject for some resources; its other rules are kept."""
-    rule = library.Rule(
-        subject=subject,
-        resources=resources,
-        actions=actions,
-        decision=decision,
-        source_ips=source_ips or (),
-    )
     run_change(
         session,
         library.AclAdmin,
-        lambda acls: acls.plan_update(rule, cluster=cluster, broker=broker),
-        f"update rules of {subject}?",
+        lambda acls: acls.plan_update(_rule(given), cluster=given.cluster, broker=given.broker),
+        f"update rules of {given.subject}?",
     )
 
 
