@@ -1,7 +1,9 @@
 """Our commands with a Java name print the lines of the Java tool about the same Java cluster."""
 
+import json
 import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -31,8 +33,19 @@ def shop(
     peer_533.messages("till", 4)
     peer_533.ask("stop", consumer="till")  # stopping commits at once
     peer_533.ask("consume", consumer="till", **words)
-    yield Shop(namesrv, broker, sent)
+    shop = Shop(namesrv, broker, sent)
+    deadline = time.monotonic() + 60
+    while not is_assigned(shop):
+        assert time.monotonic() < deadline, "the queue of JOrders has no owner"
+    yield shop
     peer_533.ask("stop", consumer="till")
+
+
+def is_assigned(shop: Shop) -> bool:
+    """Whether the client of ``till`` has the queue, and everything is committed."""
+    words = ["consumer", "lag", "till", "--topic", "JOrders", "--clients", "-o", "json"]
+    items = json.loads(ours(shop, words))["items"]
+    return bool(items) and all(item["clientId"] and item["lag"] == 0 for item in items)
 
 
 def ours(shop: Shop, words: list[str]) -> str:
@@ -104,7 +117,8 @@ CHANGES = [
     "setConsumeMode -b $B -t JOrders -g popping -m POP",
     "resetOffsetByTime -g idle -t JOrders -s 1600000000000",
     "skipAccumulatedMessage -g idle -t JOrders",
-    "cloneGroupOffset -s till -d idle -t JOrders",
+    # Of a group whose offsets were reset the broker ignores commits until its next pull.
+    "cloneGroupOffset -s till -d copy -t JOrders",
 ]
 
 
@@ -113,8 +127,8 @@ def test_changes_print_the_lines_of_java(
     shop: Shop, peer_533: Any, line: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # undo files
-    peer_533.mqadmin("updateSubGroup", "-n", shop.namesrv, "-b", shop.broker, "-g", "made")
-    peer_533.mqadmin("updateSubGroup", "-n", shop.namesrv, "-b", shop.broker, "-g", "idle")
+    for group in ("made", "idle", "copy"):
+        peer_533.mqadmin("updateSubGroup", "-n", shop.namesrv, "-b", shop.broker, "-g", group)
     words = [shop.broker if word == "$B" else word for word in line.split()]
     our_lines = lines(ours(shop, words))
     peer_533.mqadmin("updateSubGroup", "-n", shop.namesrv, "-b", shop.broker, "-g", "made")
