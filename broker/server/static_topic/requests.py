@@ -10,7 +10,8 @@ another broker leads is refused with NOT_LEADER_FOR_QUEUE: the client then updat
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from broker.errors import RocketMQError
+from broker.common.java import parse_number
+from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.command import request as make_request
@@ -25,8 +26,18 @@ Serve = Callable[["StaticRequests", "Connection", RemotingCommand, LogicalQueue]
 
 def not_leader(request: RemotingCommand, topic: str, queue_id: int, bname: str) -> RemotingCommand:
     """Return NOT_LEADER_FOR_QUEUE."""
-    remark = f"{topic}-{queue_id} does not exit in request process of current broker {bname}"
+    remark = (
+        f"queue {queue_id} of static topic {topic} is not led by broker {bname}: update the route"
+    )
     return response(request, ResponseCode.NOT_LEADER_FOR_QUEUE, remark)
+
+
+def _offset(answer: RemotingCommand, name: str = "offset") -> int:
+    """Return a number of a response; ClientError if the other broker sent none."""
+    number = parse_number(answer.ext_fields.get(name, ""), -1)
+    if number is None:
+        raise ClientError(f"the broker of the segment sent no valid {name}")
+    return number
 
 
 class _NotFoundError(Exception):
@@ -61,7 +72,8 @@ class StaticRequests:
     async def _serve(self, connection: "Connection", request: RemotingCommand) -> RemotingCommand:
         fields = request.ext_fields
         topic, text = fields["topic"], fields.get("queueId", "-1")
-        queue_id = int(text) if text.lstrip("-").isdecimal() else -1
+        queue_id = parse_number(text, -1)
+        queue_id = -1 if queue_id is None else queue_id
         queue = self._mappings.queue(topic, queue_id)
         detail = self._mappings.get(topic)
         bname = (detail.bname if detail is not None else None) or ""
@@ -101,7 +113,7 @@ class StaticRequests:
         answer = await self._ask(connection, request, item)
         if answer.code != 0:
             raise _NotFoundError(answer)
-        return int(answer.ext_fields[name])
+        return _offset(answer, name)
 
     async def max_offset(
         self, connection: "Connection", request: RemotingCommand, queue: LogicalQueue
@@ -149,17 +161,20 @@ class StaticRequests:
                     continue
                 answer = await self._ask(connection, request, item, setZeroIfNotFound="false")
                 if answer.code == 0:
-                    return logical_offset(item, int(answer.ext_fields["offset"]))
+                    return logical_offset(item, _offset(answer))
         if answer is None or answer.code != 0:
             remark = "Not found, maybe this group consumer boot first"
             raise _NotFoundError(answer or response(request, ResponseCode.QUERY_NOT_FOUND, remark))
-        return logical_offset(queue.leader, int(answer.ext_fields["offset"]))
+        return logical_offset(queue.leader, _offset(answer))
 
     async def update_offset(
         self, connection: "Connection", request: RemotingCommand, queue: LogicalQueue
     ) -> int:
         """UPDATE_CONSUMER_OFFSET: in the segment that contains the offset."""
-        logical = int(request.ext_fields.get("commitOffset", "-1"))
+        text = request.ext_fields.get("commitOffset", "-1")
+        logical = parse_number(text, -1)
+        if logical is None:
+            raise ClientError(f"commitOffset {text!r:.40} is not an offset")
         item = queue.item_at(logical) if logical >= 0 else queue.leader
         offset = queue_offset(item, logical) if logical >= 0 else logical
         answer = await self._ask(connection, request, item, commitOffset=offset)

@@ -104,3 +104,21 @@ def test_a_queue_that_is_not_led_here_is_refused(desk, moved, code: int) -> None
         ResponseCode.SUCCESS,
         ResponseCode.QUERY_NOT_FOUND,
     )
+
+
+@pytest.mark.parametrize("text", ["x", "1_0", "9" * 5_000, "--1"])
+def test_numbers_that_are_none_are_refused(desk, moved, text: str) -> None:
+    answer = ask(desk, RequestCode.GET_MAX_OFFSET, queueId=text)
+    assert answer.code == ResponseCode.NOT_LEADER_FOR_QUEUE
+    answer = ask(desk, RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=text)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "commitOffset" in answer.remark
+    assert moved.asked == []
+
+
+@pytest.mark.parametrize("fields", [{}, {"offset": "x"}])
+def test_an_answer_without_an_offset_is_an_error(desk, moved, fields: dict[str, str]) -> None:
+    moved.answers.append(remote(**fields))
+    answer = ask(desk, RequestCode.GET_MIN_OFFSET)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "no valid offset" in answer.remark

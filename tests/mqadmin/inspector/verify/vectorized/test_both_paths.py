@@ -131,7 +131,7 @@ def cut_or_remove_a_derived_file(root: Path, rng: random.Random) -> object:
     return path.relative_to(root), length
 
 
-DAMAGES: tuple[Damage, ...] = (
+CORRUPTIONS: tuple[Damage, ...] = (
     damage_a_record,
     overwrite_a_field,
     rewrite_a_body,
@@ -150,7 +150,7 @@ def test_both_paths_report_the_same_of_a_damaged_store(
         root = tmp_path / str(round_)
         # The wheel is sparse and large; it takes no part.
         shutil.copytree(good, root, ignore=shutil.ignore_patterns("timerwheel"))
-        for damage in rng.choices(DAMAGES, k=rng.randint(1, 3)):
+        for damage in rng.choices(CORRUPTIONS, k=rng.randint(1, 3)):
             print(round_, damage.__name__, damage(root, rng))
         agree(root)
         shutil.rmtree(root)
