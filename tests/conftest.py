@@ -1,6 +1,7 @@
 """Fixtures for every test: a random generator with a printed seed, golden data, cutting tools."""
 
 import json
+import os
 import random
 import signal
 from collections.abc import Callable, Iterator
@@ -28,8 +29,13 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--seed") is None:
         worker_input = getattr(config, "workerinput", None)
-        seed = worker_input["seed"] if worker_input else random.SystemRandom().randrange(1 << 32)
+        seed = worker_input["seed"] if worker_input else first_seed()
         config.option.seed = seed
+
+
+def first_seed() -> int:
+    """MQ_SEED, else a new one."""
+    return int(os.environ.get("MQ_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -116,7 +116,7 @@ class Endpoint:
         self.memory = memory
         self.memory.on_over = self._over_limit
         self._evicting = False
-        self.lag = LoopLag(name)
+        self.lag = LoopLag(name, now_s)
         self.share = ServingShare(lambda call: self.loop.call_soon(call), now_s)
         self.evicted_connections = 0
         self.tick = 0

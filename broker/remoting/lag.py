@@ -12,7 +12,6 @@ single requests that take longer than the limit, with their code.
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -39,7 +38,7 @@ class LoopLag:
 
     __slots__ = ("_armed", "_due_s", "_last_code", "_logged_s", "_now_s", "_seconds", "name")
 
-    def __init__(self, name: str, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, name: str, now_s: Callable[[], float]) -> None:
         self.name = name
         self._now_s = now_s
         self._armed = False

@@ -463,6 +463,18 @@ def make_topic(broker: str, topic: str, queues: int = 4, perm: int = 6) -> None:
     assert answer.code == 0, answer.remark
 
 
+def committed(broker: str, topic: str, group: str, queue_id: int) -> str | None:
+    header = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": str(queue_id),
+        "setZeroIfNotFound": "false",
+    }
+    with BlockingClient(timeout_ms=20_000) as client:
+        answer = client.call(broker, request(RequestCode.QUERY_CONSUMER_OFFSET, header))
+    return answer.ext_fields.get("offset")
+
+
 def until(condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
     """The first true answer of `condition`."""
     deadline = time.monotonic() + timeout_s
@@ -487,6 +499,12 @@ def make_topic_fixture() -> Callable[..., None]:
 def until_fixture() -> Callable[..., Any]:
     """``until(lambda: condition, "name of the event")``: wait for an event."""
     return until
+
+
+@pytest.fixture(scope="session", name="committed")
+def committed_fixture() -> Callable[..., str | None]:
+    """committed(broker, topic, group, queue_id): the offset at the broker; None: no offset."""
+    return committed
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.remoting.blocking import BlockingClient
-from broker.remoting.protocol.codes import RequestCode
-from broker.remoting.protocol.command import request
-
 
 class Side(NamedTuple):
     """One of the two clusters."""
@@ -24,18 +20,6 @@ class Side(NamedTuple):
         return f"till@{self.name}"
 
 
-def committed(side: Side, group: str, queue_id: int, topic: str = "Orders") -> str | None:
-    header = {
-        "consumerGroup": group,
-        "topic": topic,
-        "queueId": str(queue_id),
-        "setZeroIfNotFound": "false",
-    }
-    with BlockingClient(timeout_ms=20_000) as client:
-        answer = client.call(side.broker, request(RequestCode.QUERY_CONSUMER_OFFSET, header))
-    return answer.ext_fields.get("offset")
-
-
 @pytest.fixture(scope="module")
 def sides(
     our_cluster: tuple[str, str],
@@ -43,6 +27,7 @@ def sides(
     peer_533: Any,
     make_topic: Callable[..., None],
     until: Callable[..., Any],
+    committed: Callable[..., str | None],
 ) -> Iterator[list[Side]]:
     """Both clusters with the same messages, an on-line group, an off-line one and a producer."""
     both = []
@@ -76,13 +61,14 @@ def sides(
     for side in both:
         until(
             lambda side=side: (
-                [committed(side, "till", n) for n in range(4)] == ["3", "4", "3", "3"]
+                [committed(side.broker, "Orders", "till", n) for n in range(4)]
+                == ["3", "4", "3", "3"]
             ),
             "the on-line group has committed the messages it consumed",
         )
         # the client commits the empty retry queue after the response to its first suspended pull
         until(
-            lambda side=side: committed(side, "till", 0, "%RETRY%till") == "0",
+            lambda side=side: committed(side.broker, "%RETRY%till", "till", 0) == "0",
             "the on-line group has committed its retry queue",
         )
         # the producer that stays on-line

@@ -90,8 +90,11 @@ class Promise:
     def _acked(self, acked: tuple[int, int, int, bool]) -> None:
         self.pops.note_acked(*acked)
 
+    def _popped(self, number: int) -> None:
+        self.pops.popped[number] += 1
+
     def _changed(self, number: int) -> None:
-        self.pops.changed.add(number)
+        self.pops.changed[number] += 1
 
     def _recalling(self, number: int) -> None:
         self.recalling.add(number)
@@ -150,7 +153,9 @@ class Promise:
             end = offsets.get(key, 0)
             self.handled[key] = {place: item for place, item in handled.items() if place < end}
         self.committed = dict(offsets)
-        self.written = dict(offsets) if durable else {}
+        # The broker's own groups may have gone on in memory since it read the file.
+        clients = {key: end for key, end in offsets.items() if key[0] not in BROKER_GROUPS}
+        self.written = clients if durable else {}
         self.pops.progress_fails = not durable
 
     def _is_durable(self, stored: Stored | Half) -> bool:

@@ -24,12 +24,17 @@ from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import broker.server
 import broker.store
 from broker.common.clock import ManualClock
+from broker.remoting import connection
+from broker.server.processor.send import unique_ids
 
 JOIN_TIMEOUT_S = 30.0
+PID = 12_345  # of the broker: the same in each run
+SLOW_SHARE, SLOW_S = 0.02, 0.02  # of readings of the serving clock; more than a turn lasts
 
 
 class Deadlock(AssertionError):
@@ -69,6 +74,7 @@ class SimThreads:
         self._tasks = [self._main]
         self._ending = False
         self._deadlock = ""
+        self._slow_s = 0.0
 
     # ---- waiting and switching
 
@@ -165,6 +171,12 @@ class SimThreads:
 
     # ---- seen by the code under test
 
+    def _serving_s(self) -> float:
+        """The clock that limits a turn of requests: some of them take long."""
+        if self.rng.random() < SLOW_SHARE:
+            self._slow_s += SLOW_S
+        return self.clock.monotonic_ms() / 1000 + self._slow_s
+
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Have every module of ``broker`` use these threads, this clock and this generator."""
@@ -174,7 +186,7 @@ class SimThreads:
             "time": (time, _Time(self.clock)),
             "random": (random, self.rng),
         }
-        changed = []
+        changed: list[tuple[ModuleType, str, Any]] = []
         for name, module in list(sys.modules.items()):
             if name.partition(".")[0] != "broker":
                 continue
@@ -182,8 +194,13 @@ class SimThreads:
                 if getattr(module, attribute, None) is real:
                     setattr(module, attribute, substitute)
                     changed.append((module, attribute, real))
+        changed.append((connection, "monotonic_s", connection.monotonic_s))
+        connection.monotonic_s = self._serving_s
+        changed.append((unique_ids, "PROCESS_MARK", unique_ids.PROCESS_MARK))
+        vars(unique_ids)["PROCESS_MARK"] = 1
         try:
-            yield
+            with patch("os.getpid", lambda: PID):
+                yield
         finally:
             self.abandon()
             for module, attribute, real in changed:

@@ -22,11 +22,13 @@ from broker.store.format.commitlog import (
     BAD_PROPERTY_CRC,
     BLANK_HERE,
     BLANK_SIZE,
+    LOST_PROPERTIES,
     MAGIC_AT,
     MAGIC_PREFIX,
     NOT_WRITTEN,
     check_record,
     file_name,
+    find_lost_part,
     is_plausible,
     own_offset,
     store_timestamp,
@@ -54,6 +56,7 @@ _REASONS: Final = {
     NOT_WRITTEN: "zeros followed by further records",
     BAD_CRC: "body CRC mismatch",
     BAD_PROPERTY_CRC: "property CRC mismatch",
+    LOST_PROPERTIES: "zeros in place of properties",
 }
 
 
@@ -74,7 +77,8 @@ class LogScan:
 
     ``trusted_from`` is a physical offset from which the first position without a record is the end
     of the log: no record can have been stored after it. ``last_timestamp`` is the newest
-    storeTimestamp read. The fast path is used after the first ``vectorized_from_bytes`` bytes.
+    storeTimestamp read. With ``power_failed`` single sectors of records may be missing. The fast
+    path is used after the first ``vectorized_from_bytes`` bytes.
     """
 
     vectorized_from_bytes = VECTORIZED_FROM_BYTES
@@ -93,6 +97,7 @@ class LogScan:
         self._manifest = manifest
         self._report = report
         self.check_crc = True
+        self.power_failed = False
         self.trusted_from = NOWHERE
         self.last_timestamp = 0
         self._previous_timestamp = 0
@@ -195,6 +200,8 @@ class LogScan:
                 position = end = after
                 continue
             size = check_record(mapping, position, file.size, check_crc=check_crc)
+            if size > 0 and self.power_failed:
+                size = find_lost_part(mapping, position, size)
             if size > 0:
                 request = reput.read(mapping, position, file.start)
                 reput.dispatch_record(request)
@@ -236,7 +243,11 @@ class LogScan:
             self._slow_records -= 1
             return position
         batch = self._vectorized.batch(
-            file, position, self._reput.validator, check_crc=self.check_crc
+            file,
+            position,
+            self._reput.validator,
+            check_crc=self.check_crc,
+            power_failed=self.power_failed,
         )
         if batch.count < _FEW_RECORDS:
             self._slow_records = self._slow_next = min(2 * self._slow_next, _MAX_SLOW)
@@ -254,7 +265,7 @@ class LogScan:
         mapping = file.mapping
         start = position
         reason = _REASONS.get(status, "no record")
-        if status in (BAD_CRC, BAD_PROPERTY_CRC):
+        if status in (BAD_CRC, BAD_PROPERTY_CRC, LOST_PROPERTIES):
             size = check_record(mapping, position, file.size, check_crc=False)
             # A record with a ConsumeQueue unit was completely stored: it is not a torn write.
             has_unit = file.start + position + size <= self.trusted_from < NOWHERE

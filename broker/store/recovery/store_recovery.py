@@ -135,6 +135,7 @@ class Recovery:
             self._reput.on_quarantined = self._note_quarantined
             self._reput.compare_codes = not report.clean
             self._intact = report.clean or same_kernel(self._disk, self._config.root)
+            self._scan.power_failed = not self._intact
             self._check.drop_unvalidated(intact=self._intact)
             full = [] if report.clean else self._check.full()
             newest = self._queues.max_physical_offset()

@@ -19,6 +19,7 @@ from broker.common.sysflag import INNER_BATCH, TRANSACTION_MASK
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.dispatch.reput import ReputService
 from broker.store.dispatch.request import DispatchRequest
+from broker.store.format.commitlog import SECTOR_SIZE, find_lost_part
 from broker.store.format.consumequeue import EXT_ADDRESS_MAX
 from broker.store.format.indexfile import peek_message_keys
 from broker.store.format.vectorized import kernels
@@ -57,6 +58,26 @@ class Group(NamedTuple):
     rows: "Int64s"
 
 
+def _end_before_lost_part(file: MappedFile, view: "NDArray[np.uint8]", batch: ScanBatch) -> None:
+    """Shorten the batch to the records before the first one with a missing sector.
+
+    A missing sector contains the first or the last byte of topic or properties, or lies between.
+    """
+    positions, sizes = batch.column("position"), batch.column("total_size")
+    topics, lengths = batch.column("topic_at"), batch.column("topic_length")
+    suspect = lengths > 0
+    suspect &= (view[topics] == 0) | (view[topics + np.maximum(lengths, 1) - 1] == 0)
+    starts, counts = batch.column("properties_at"), batch.column("properties_length")
+    suspect |= (counts > 0) & (view[starts] == 0)
+    suspect |= (counts > 0) & (view[starts + np.maximum(counts, 1) - 1] == 0)
+    suspect |= counts >= SECTOR_SIZE
+    for row in np.flatnonzero(suspect).tolist():
+        position, size = int(positions[row]), int(sizes[row])
+        if find_lost_part(file.mapping, position, size) <= 0:
+            batch.count, batch.next_position = row, position
+            return
+
+
 class VectorizedDispatcher:
     """Dispatches runs of records; one instance per recovery."""
 
@@ -66,11 +87,18 @@ class VectorizedDispatcher:
         self._index = reput.index
 
     def batch(
-        self, file: MappedFile, position: int, validator: QueueOffsetValidator, *, check_crc: bool
+        self,
+        file: MappedFile,
+        position: int,
+        validator: QueueOffsetValidator,
+        *,
+        check_crc: bool,
+        power_failed: bool,
     ) -> ScanBatch:
         """Dispatch the valid records from ``position`` on, up to ROWS of them.
 
-        Returns the batch: ``count`` may be 0, and the slow path resumes at ``next_position``.
+        Returns the batch: ``count`` may be 0, and the slow path resumes at ``next_position``. With
+        ``power_failed`` it ends before a record with a missing sector.
         """
         view = np.frombuffer(file.mapping, dtype=np.uint8)
         scan_flags = WITH_PROPERTIES | (WITH_CRC if check_crc else 0)
@@ -79,6 +107,8 @@ class VectorizedDispatcher:
             view, file.start, position, file.size, scan_flags, kernels.CRC_TABLES, batch.table
         )
         batch.count, batch.next_position = int(count), int(after)
+        if power_failed:
+            _end_before_lost_part(file, view, batch)
         if batch.count:
             self._dispatch(file, view, batch, validator)
         return batch

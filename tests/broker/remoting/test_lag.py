@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 
 import pytest
 
@@ -108,7 +109,7 @@ def test_a_blocked_loop_is_measured(caplog) -> None:
     """The real loop and clock: whatever blocks is seen, a request or not."""
 
     async def main() -> float:
-        lag = LoopLag("broker")
+        lag = LoopLag("broker", time.monotonic)
         loop = asyncio.get_running_loop()
         fired = asyncio.Event()
         lag.arm(loop)

@@ -29,6 +29,8 @@ def random_message(rng: random.Random, inner, number: int):
         properties["KEYS"] = rng.choice([" ", "  "]).join(words) + rng.choice(["", "", " "])
     if rng.random() < 0.6:
         properties["TAGS"] = rng.choice(["TagA", "TagB", "Größe", "x" * 60])
+    if rng.random() < 0.1:
+        properties["long"] = "x" * rng.choice([500, 1000, 1500])
     if topic == SCHEDULE_TOPIC:
         properties["DELAY"] = str(rng.randrange(1, 19))
     sys_flag = rng.choice([0] * 30 + [PREPARED, COMMIT, ROLLBACK])
@@ -90,6 +92,17 @@ def flip_bits(root: Path, rng: random.Random) -> None:
         path.write_bytes(data)
 
 
+def lose_sectors(root: Path, rng: random.Random) -> None:
+    """A power failure: some sectors of the log were never written."""
+    lose_everything(root, rng)
+    for path in (root / "commitlog").iterdir():
+        data = bytearray(path.read_bytes())
+        for _ in range(8):
+            start = 512 * rng.randrange(len(data) // 512)
+            data[start : start + 512] = bytes(512)
+        path.write_bytes(data)
+
+
 def recover(stores, root: Path, monkeypatch, vectorized_from_bytes: int):
     monkeypatch.setattr(LogScan, "vectorized_from_bytes", vectorized_from_bytes)
     monkeypatch.setattr(IndexRepairer, "columns_from", min(vectorized_from_bytes, 1 << 30) or 1)
@@ -118,6 +131,7 @@ def recover(stores, root: Path, monkeypatch, vectorized_from_bytes: int):
         lose_a_queue,
         lose_ends_of_files,
         flip_bits,
+        lose_sectors,
     ],
     ids=lambda f: f.__name__,
 )
