@@ -5,6 +5,7 @@ the measurement. If the Java jars of the interop tests are there, Java mqadmin a
 questions in the same run.
 """
 
+import compileall
 import os
 import shutil
 import signal
@@ -91,6 +92,9 @@ def java_mqadmin(work: Path) -> list[str] | None:
 
 
 def main() -> None:
+    # as pip does: with PYTHONDONTWRITEBYTECODE each command would compile changed modules again
+    for package in ("broker", "mqadmin"):
+        compileall.compile_dir(ROOT / package, quiet=1)
     with tempfile.TemporaryDirectory(prefix="mq-bench-cli-") as temporary:
         work = Path(temporary)
         process, namesrv = standalone(work)

@@ -29,13 +29,13 @@ MAX_HANDSHAKE_MS = 3_000
 def check(
     session: Session,
     addresses: Annotated[
-        list[str],
+        list[str] | None,
         Argument("ADDRESS", help="Servers; default: name servers and registered brokers."),
-    ] = [],  # noqa: B006 (never changed)
+    ] = None,
     files: Annotated[
-        list[str],
+        list[str] | None,
         Option("--file", metavar="FILE", help="Check this PEM file, no server.", complete="file"),
-    ] = [],  # noqa: B006 (never changed)
+    ] = None,
     warn: Annotated[
         float,
         Option(
@@ -61,7 +61,7 @@ def check(
     def measure() -> Sequence[CheckRow]:
         if files:
             return check_certificate_files(files, warn, crit)
-        targets = list(addresses)
+        targets = list(addresses or ())
         rows: list[CheckRow] = []
         if not targets:
             targets, rows = _registered(session)

@@ -20,9 +20,9 @@ CHECK_DLQ = View("check.dlq", ("name", "status", "message"))
 def check(
     session: Session,
     groups: Annotated[
-        list[str],
+        list[str] | None,
         Argument("GROUP", help="Consumer groups; default: all groups.", complete="group"),
-    ] = [],  # noqa: B006 (never changed)
+    ] = None,
     warn: Annotated[
         int,
         Option("--warn", metavar="N", help="Warning above N dead letters.", parse=whole),
@@ -39,4 +39,6 @@ def check(
     retention deletes them. mqadmin dlq list shows their age and growth, mqadmin dlq show the
     messages.
     """
-    run_check(session, "dlq", lambda: check_dlq(session.admin, warn, crit, groups), outfile=outfile)
+    run_check(
+        session, "dlq", lambda: check_dlq(session.admin, warn, crit, groups or ()), outfile=outfile
+    )

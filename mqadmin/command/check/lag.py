@@ -24,9 +24,9 @@ CHECK_LAG = View("check.lag", ("name", "status", "message"))
 def check(
     session: Session,
     groups: Annotated[
-        list[str],
+        list[str] | None,
         Argument("GROUP", help="Consumer groups; default: all groups.", complete="group"),
-    ] = [],  # noqa: B006 (never changed)
+    ] = None,
     topic: Annotated[
         str | None, Option("--topic", "-t", help="Only this topic.", complete="topic")
     ] = None,
@@ -72,5 +72,8 @@ def check(
         online=online,
     )
     run_check(
-        session, "lag", lambda: check_lag(session.admin, limits, groups, topic), outfile=outfile
+        session,
+        "lag",
+        lambda: check_lag(session.admin, limits, groups or (), topic),
+        outfile=outfile,
     )

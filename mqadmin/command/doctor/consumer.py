@@ -20,9 +20,9 @@ CONSUMER_DOCTOR = View("consumer.doctor", COLUMNS)
 def doctor(
     session: Session,
     groups: Annotated[
-        list[str],
+        list[str] | None,
         Argument("GROUP", help="Consumer groups; default: all groups.", complete="group"),
-    ] = [],  # noqa: B006 (never changed)
+    ] = None,
 ) -> None:
     """Examine consumer groups: each finding with cause and fix; status 1 if any is serious.
 
@@ -31,5 +31,5 @@ def doctor(
     are consumed for long, groups without clients, and offsets below the minimum. Clients are asked
     for their running information; one that does not answer is a finding.
     """
-    findings = examine_consumers(session.admin, groups)
-    report(session, CONSUMER_DOCTOR, findings, ", ".join(groups) or "all groups")
+    findings = examine_consumers(session.admin, groups or ())
+    report(session, CONSUMER_DOCTOR, findings, ", ".join(groups or ()) or "all groups")

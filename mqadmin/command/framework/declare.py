@@ -153,7 +153,7 @@ class Parameter:
     @property
     def shown_default(self) -> str:
         """The default as shown in help and man pages, empty when there is none to show."""
-        if self.default in (None, False, "", []):
+        if self.default in (None, False, ""):
             return ""
         if isinstance(self.marker, Option):
             if self.marker.shown:

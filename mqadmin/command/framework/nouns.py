@@ -6,9 +6,9 @@ exceptions that their modules explain: the online library (``online.py``), outpu
 first paragraph of the noun's text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final, NamedTuple, Protocol
 
 from mqadmin.command.framework.declare import Noun, Verb
@@ -23,7 +23,7 @@ class NounEntry(NamedTuple):
 
     module: str
     summary: str
-    verbs: dict[str, str] = {}  # noqa: RUF012 (never changed)
+    verbs: Mapping[str, str] = MappingProxyType({})
 
 
 NOUNS: Final[dict[str, NounEntry]] = {

@@ -25,7 +25,8 @@ TOPIC_STATS = View("topic.stats", COLUMNS, texts=TEXTS)
 TOPIC_TOP = View("topic.top", COLUMNS, texts=TEXTS)
 
 Topics = Annotated[
-    list[str], Argument("TOPIC", help="Topics; default: all topics.", complete="topic")
+    list[str] | None,
+    Argument("TOPIC", help="Topics; default: all topics.", complete="topic"),
 ]
 System = Annotated[bool, Option("--system", help="Include topics of RocketMQ itself.")]
 Lag = Annotated[bool, Option("--lag/--no-lag", help="Query the lag of each group.")]
@@ -38,7 +39,7 @@ Lag = Annotated[bool, Option("--lag/--no-lag", help="Query the lag of each group
 )
 def stats(
     session: Session,
-    topics: Topics = [],  # noqa: B006 (never changed)
+    topics: Topics = None,
     system: System = False,
     lag: Lag = True,
 ) -> None:
@@ -47,7 +48,7 @@ def stats(
     Rates are averages of the last minute, summed over the brokers of the topic; brokers count
     since their start. The sum of a day is known after the first hour, until then that of the hour.
     """
-    live_run().topic_stats(session, TOPIC_STATS, topics, system=system, lag=lag)
+    live_run().topic_stats(session, TOPIC_STATS, topics or (), system=system, lag=lag)
 
 
 @NOUN.verb(
@@ -57,7 +58,7 @@ def stats(
 )
 def top(
     session: Session,
-    topics: Topics = [],  # noqa: B006 (never changed)
+    topics: Topics = None,
     interval: Interval = 5000,
     once: Once = False,
     system: System = False,
@@ -69,5 +70,5 @@ def top(
     --once or another output than a table it prints one measurement.
     """
     live_run().topic_top(
-        session, TOPIC_TOP, topics, system=system, lag=lag, once=once, interval_ms=interval
+        session, TOPIC_TOP, topics or (), system=system, lag=lag, once=once, interval_ms=interval
     )

@@ -11,14 +11,14 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 
-/** The measurements of client.py with the Java client: arguments namesrv, topic, messages, sync sends, bytes. */
+/** The measurements of client.py with the Java client: arguments namesrv, topic, messages, sync sends, bytes, start in epoch ms. */
 public class BenchClient {
     public static void main(String[] args) throws Exception {
-        long began = java.lang.management.ManagementFactory.getRuntimeMXBean().getStartTime();
         String namesrv = args[0];
         String topic = args[1];
         int count = Integer.parseInt(args[2]);
         int sync = Integer.parseInt(args[3]);
+        long began = Long.parseLong(args[5]);
         byte[] body = new byte[Integer.parseInt(args[4])];
         Arrays.fill(body, (byte) 'x');
         DefaultMQProducer producer = new DefaultMQProducer("bench-java");

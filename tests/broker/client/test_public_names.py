@@ -4,6 +4,8 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import msgspec
@@ -12,6 +14,24 @@ import pytest
 import broker.client
 from broker.client import ClientConfig, ConsumerConfig, ProducerConfig
 from broker.server.standalone import BlockingEmbeddedBroker
+
+OWN_MODULES_CEILING = 145  # modules of this project that a client imports
+NOT_AT_START = {
+    "backports",
+    "dataclasses",
+    "email",
+    "http",
+    "httpx",
+    "ipaddress",
+    "json",
+    "logging.config",
+    "logging.handlers",
+    "lz4",
+    "numpy",
+    "pathlib",
+    "prometheus_client",
+    "urllib",
+}
 
 SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
 
@@ -65,3 +85,27 @@ def test_every_public_method_has_a_docstring() -> None:
         for method, value in vars(found).items() if inspect.isclass(found) else ():
             if inspect.isfunction(value) and not method.startswith("_"):
                 assert value.__doc__, f"{name}.{method}"
+
+
+def loaded(code: str) -> set[str]:
+    """Names of the modules that a new interpreter has loaded after ``code``."""
+    words = [sys.executable, "-I", "-c", f"import sys; {code}; print(*sys.modules)"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import broker.client as c",
+        "import broker.client as c; c.Producer('g', 'h:1')",
+        "import broker.client as c; c.PushConsumer('g', 'h:1')",
+    ],
+    ids=["import", "producer", "push consumer"],
+)
+def test_a_client_loads_only_the_modules_that_it_needs(code: str) -> None:
+    names = loaded(code) - loaded("import asyncio, msgspec")
+    own = {name for name in names if name.split(".")[0] == "broker"}
+    assert "broker.client" in own
+    assert not {name for name in names if {name, name.split(".")[0]} & NOT_AT_START}
+    assert len(own) <= OWN_MODULES_CEILING, sorted(own)

@@ -308,7 +308,7 @@ def test_a_timestamp_start_asks_for_half_an_hour_ago_unless_given() -> None:
                 cluster, "m", group=group, consume_from_where=where, consume_timestamp_ms=moment
             )
             async with member.consumer:
-                await wait_until(cluster, lambda: len(member.owned()) == 4)  # noqa: B023
+                await wait_until(cluster, lambda member=member: len(member.owned()) == 4)
         assert all(abs(one - (began_ms - 1_800_000)) < 5_000 for one in asked[:4])
         assert asked[4:] == [123] * 4
 
