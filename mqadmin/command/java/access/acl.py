@@ -2,7 +2,7 @@
 
 from mqadmin.admin.access.acls import AclAdmin, AclRecord, Rule
 from mqadmin.admin.access.old_acl import OldAccount, OldAclAdmin
-from mqadmin.admin.result import Listing, Plan
+from mqadmin.admin.result import Listing
 from mqadmin.command.execution.failure import NoResults
 from mqadmin.command.java.access.user import split_words
 from mqadmin.command.java.call import JavaCall
@@ -70,7 +70,8 @@ def create_acl(call: JavaCall) -> None:
     """Create rules of a subject. **Source:** RocketMQ ``CreateAclSubCommand``."""
     acls = AclAdmin(call.admin)
     plan = acls.plan_create(_rule(call), cluster=call.get("c"), broker=call.get("b"))
-    _apply(call, acls, plan, "create")
+    for item in call.apply(acls, plan):
+        call.line(f"create acl to {item.address} success.")
 
 
 @java_command("updateAcl", changes=True)
@@ -78,7 +79,8 @@ def update_acl(call: JavaCall) -> None:
     """Replace rules of a subject. **Source:** RocketMQ ``UpdateAclSubCommand``."""
     acls = AclAdmin(call.admin)
     plan = acls.plan_update(_rule(call), cluster=call.get("c"), broker=call.get("b"))
-    _apply(call, acls, plan, "update")
+    for item in call.apply(acls, plan):
+        call.line(f"update acl to {item.address} success.")
 
 
 @java_command("deleteAcl", changes=True)
@@ -88,7 +90,8 @@ def delete_acl(call: JavaCall) -> None:
     plan = acls.plan_delete(
         call.text("s"), resource=call.get("r"), cluster=call.get("c"), broker=call.get("b")
     )
-    _apply(call, acls, plan, "delete")
+    for item in call.apply(acls, plan):
+        call.line(f"delete acl to {item.address} success.")
 
 
 @java_command("copyAcl", changes=True)
@@ -97,15 +100,8 @@ def copy_acl(call: JavaCall) -> None:
     source, target = call.text("f"), call.text("t")
     acls = AclAdmin(call.admin)
     for plan in acls.copy_plans(source, target, split_words(call.get("s"))):
-        call.scope(plan)
-        if call.applied(acls.apply(plan)):
+        if call.apply(acls, plan):
             call.line(f"copy acl of {plan.subject} from {source} to {target} success.")
-
-
-def _apply(call: JavaCall, acls: AclAdmin, plan: Plan, word: str) -> None:
-    call.scope(plan)
-    for item in call.applied(acls.apply(plan)):
-        call.line(f"{word} acl to {item.address} success.")
 
 
 # --- ACL 1.0, until 5.3.2: sent as they are, answered by the broker --------------------------

@@ -1,7 +1,7 @@
 """Java's commands about users; passwords are not printed."""
 
 from mqadmin.admin.access.users import NORMAL, SUPER, UserAdmin, UserRecord
-from mqadmin.admin.result import Listing, Plan
+from mqadmin.admin.result import Listing
 from mqadmin.command.execution.failure import NoResults
 from mqadmin.command.java.call import JavaCall
 from mqadmin.command.java.declare import java_command
@@ -58,7 +58,8 @@ def create_user(call: JavaCall) -> None:
         cluster=call.get("c"),
         broker=call.get("b"),
     )
-    _apply(call, users, plan, "create")
+    for item in call.apply(users, plan):
+        call.line(f"create user to {item.address} success.")
 
 
 @java_command("updateUser", changes=True)
@@ -74,7 +75,8 @@ def update_user(call: JavaCall) -> None:
         cluster=call.get("c"),
         broker=call.get("b"),
     )
-    _apply(call, users, plan, "update")
+    for item in call.apply(users, plan):
+        call.line(f"update user to {item.address} success.")
 
 
 @java_command("deleteUser", changes=True)
@@ -82,7 +84,8 @@ def delete_user(call: JavaCall) -> None:
     """Delete a user. **Source:** RocketMQ ``DeleteUserSubCommand``."""
     users = UserAdmin(call.admin)
     plan = users.plan_delete(call.text("u"), cluster=call.get("c"), broker=call.get("b"))
-    _apply(call, users, plan, "delete")
+    for item in call.apply(users, plan):
+        call.line(f"delete user to {item.address} success.")
 
 
 @java_command("copyUser", changes=True)
@@ -94,15 +97,8 @@ def copy_user(call: JavaCall) -> None:
     source, target = call.text("f"), call.text("t")
     users = UserAdmin(call.admin)
     for plan in users.copy_plans(source, target, split_words(call.get("u"))):
-        call.scope(plan)
-        if call.applied(users.apply(plan)):
+        if call.apply(users, plan):
             call.line(f"copy user of {plan.subject} from {source} to {target} success.")
-
-
-def _apply(call: JavaCall, users: UserAdmin, plan: Plan, word: str) -> None:
-    call.scope(plan)
-    for item in call.applied(users.apply(plan)):
-        call.line(f"{word} user to {item.address} success.")
 
 
 def _password(call: JavaCall) -> str:
