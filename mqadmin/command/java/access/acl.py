@@ -4,7 +4,7 @@ from mqadmin.admin.access.acls import AclAdmin, AclRecord, Rule
 from mqadmin.admin.access.old_acl import OldAccount, OldAclAdmin
 from mqadmin.admin.result import Listing
 from mqadmin.command.execution.failure import NoResults
-from mqadmin.command.java.access.user import split_words
+from mqadmin.command.java.access.user import copy_entries, split_words
 from mqadmin.command.java.call import JavaCall
 from mqadmin.command.java.declare import java_command
 
@@ -97,11 +97,7 @@ def delete_acl(call: JavaCall) -> None:
 @java_command("copyAcl", changes=True)
 def copy_acl(call: JavaCall) -> None:
     """Copy the rules of subjects to another broker. **Source:** RocketMQ ``CopyAclsSubCommand``."""
-    source, target = call.text("f"), call.text("t")
-    acls = AclAdmin(call.admin)
-    for plan in acls.copy_plans(source, target, split_words(call.get("s"))):
-        if call.apply(acls, plan):
-            call.line(f"copy acl of {plan.subject} from {source} to {target} success.")
+    copy_entries(call, AclAdmin(call.admin), "acl", split_words(call.get("s")))
 
 
 # --- ACL 1.0, until 5.3.2: sent as they are, answered by the broker --------------------------

@@ -1,5 +1,8 @@
 """Java's commands about users; passwords are not printed."""
 
+from collections.abc import Sequence
+
+from mqadmin.admin.access.acls import AclAdmin
 from mqadmin.admin.access.users import NORMAL, SUPER, UserAdmin, UserRecord
 from mqadmin.admin.result import Listing
 from mqadmin.command.execution.failure import NoResults
@@ -94,11 +97,17 @@ def copy_user(call: JavaCall) -> None:
 
     **Source:** RocketMQ ``CopyUsersSubCommand``.
     """
+    copy_entries(call, UserAdmin(call.admin), "user", split_words(call.get("u")))
+
+
+def copy_entries(
+    call: JavaCall, library: UserAdmin | AclAdmin, noun: str, names: Sequence[str]
+) -> None:
+    """Copy users or rules from the broker of option -f to that of -t; no ``names``: all."""
     source, target = call.text("f"), call.text("t")
-    users = UserAdmin(call.admin)
-    for plan in users.copy_plans(source, target, split_words(call.get("u"))):
-        if call.apply(users, plan):
-            call.line(f"copy user of {plan.subject} from {source} to {target} success.")
+    for plan in library.copy_plans(source, target, names):
+        if call.apply(library, plan):
+            call.line(f"copy {noun} of {plan.subject} from {source} to {target} success.")
 
 
 def _password(call: JavaCall) -> str:
