@@ -27,8 +27,7 @@ from broker.remoting.process.daemon import shown_host
 from broker.remoting.protocol.rpc import RPC
 from broker.remoting.server import Connection, Handler, RemotingServer, ServerLimits
 from broker.server.client.notifications import notify_members
-from broker.server.configuration import config as role
-from broker.server.configuration.config import BrokerConfig
+from broker.server.configuration.config import BrokerConfig, access_rules, name_servers
 from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
 from broker.server.flow_control.lanes import lane_limits
@@ -64,18 +63,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broker.server")
 
-# topic, queue id, queue offset after the message, tags code, store time, raw properties
+# topic, queue id, queue offset after the message, tags code, store time (epoch ms), properties
 Arrival = tuple[str, int, int, int, int, bytes]
 
 SEND_LANE: Final = "send"
-DRAIN_MS: Final = 3_000
+DRAIN_MS: Final = 3_000  # time for running requests to finish when the broker stops
 TICK_MS: Final = 5_000
-LEAST_TICK_MS: Final = 100
+MIN_TICK_MS: Final = 100
 SLOW_CONSUMERS_MS: Final = 180_000
 SCAN_CLIENTS_MS: Final = 10_000
 CLEAN_POP_MS: Final = 60_000
 VIP_PORT_DISTANCE: Final = 2
-_NAMED_TOPICS: Final = 10
+_MAX_LOGGED_TOPICS: Final = 10
 
 
 class BrokerController:
@@ -114,7 +113,7 @@ class BrokerController:
         )
         self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
         self.registrar = Registrar(self.context, self._client)
-        # Before the processors: their sends wait for it.
+        # Created before the processors: with SYNC_MASTER their sends wait for its slaves.
         self.replication = Replication(self.context, self._clock, self._client, self.registrar)
         self.context.role = role_control
         if role_control is not None:
@@ -134,7 +133,7 @@ class BrokerController:
             clock=self._clock,
             name="broker",
             on_close=self._connection_closed,
-            access=role.access_rules(config),
+            access=access_rules(config),
             memory=self.context.memory,
         )
         self.context.server = self._server
@@ -143,18 +142,18 @@ class BrokerController:
         self._delay_timer = DeadlineTimer(self._clock, self._deliver_delays)
         self._tick_timer: asyncio.TimerHandle | None = None
         self._transactions = self._make_transactions()
-        self._due: dict[str, float] = {}
-        self._writing: asyncio.Future[None] | None = None
+        self._due: dict[str, float] = {}  # periodic work → when it is due, monotonic ms
+        self._writing: asyncio.Future[None] | None = None  # the last write of progress files
         self._background: set[asyncio.Task[None]] = set()
         self._changed_topics: set[str] = set()
         self._started = False
 
     def _make_handlers(self, control: "RoleControl | None") -> dict[int, Handler]:
-        """A broker that was the master until just now forwards requests to the new master."""
+        """Return the handlers; a master demoted by ``control`` forwards to the new one at first."""
         routes = RouteLookup(
             self._client,
             self._clock,
-            lambda: role.name_servers(self.context.config),
+            lambda: name_servers(self.context.config),
             self.context.topics.get,
             lambda: self.context.config.broker_name,
         )
@@ -172,6 +171,7 @@ class BrokerController:
         return relay.wrap(handlers)
 
     def _make_transactions(self) -> TransactionalMessageCheckService:
+        """Set the transaction service of the context and return its check service."""
         context, clock = self.context, self._clock
         bridge = TransactionalMessageBridge(
             self.store, context.offsets, clock, lambda: context.store_host
@@ -183,14 +183,14 @@ class BrokerController:
             lambda: context.delays,
             timers=lambda: context.timers.timers if context.timers is not None else None,
         )
-        service.on_committed = self._delivered
+        service.on_committed = self._count_delivered
         return TransactionalMessageCheckService(
             service, clock, lambda: context.config, context.producers, context.topics
         )
 
     @property
     def addresses(self) -> list[str]:
-        """The listening addresses, the main one first."""
+        """The listening addresses; those of the VIP port are last."""
         return self._server.addresses
 
     @property
@@ -201,7 +201,7 @@ class BrokerController:
     # ---- start
 
     async def start(self) -> None:
-        """Open the store, listen and register; after a failure everything is closed again."""
+        """Open the store, listen and register; if it cannot listen, everything is closed again."""
         self._loop = asyncio.get_running_loop()
         config = self.context.config
         assert self.context.files is not None
@@ -215,7 +215,7 @@ class BrokerController:
             self.store.start()
             listen = self._listen or [(config.bind_address, config.listen_port)]
             await self._server.start(with_vip_port(listen))
-            self._announce_address(listen[0][0])
+            self._set_address(listen[0][0])
             port = int(self._server.addresses[0].rpartition(":")[2])
             await self.replication.listen(listen[0][0], port)
         except BaseException:
@@ -234,7 +234,7 @@ class BrokerController:
         self._tick()
 
     def _start_delivery(self) -> None:
-        """Start the services that append: delays, timers, transactions, revival of pops.
+        """Start the services that append: delays, timers, transactions, redelivery after pops.
 
         A slave has none of them: it receives their records from its master.
         """
@@ -259,7 +259,7 @@ class BrokerController:
         self.context.timers = TimerService(
             timers, self._clock, self.store.config.timer_flush_interval_ms, self._in_thread
         )
-        timers.on_delivered = self._delivered
+        timers.on_delivered = self._count_delivered
         return report
 
     def _load_tables(self) -> None:
@@ -271,7 +271,7 @@ class BrokerController:
         context.delays = ScheduleMessageService(
             self.store, self._clock, parse_delay_levels(self.store.config.message_delay_level)
         )
-        context.delays.on_delivered = self._delivered
+        context.delays.on_delivered = self._count_delivered
         context.files.load_delays(context)
         self._pop_files.load(self._pop)
         self._transactions.load()
@@ -287,7 +287,8 @@ class BrokerController:
             with contextlib.suppress(StoreError, OSError):  # logged by the table's writer
                 await table.persist()
 
-    def _announce_address(self, bound_host: str) -> None:
+    def _set_address(self, bound_host: str) -> None:
+        """Set the address that is announced, once the port is known; notify the listeners."""
         config = self.context.config
         port = int(self._server.addresses[0].rpartition(":")[2])
         host = config.broker_ip1 or shown_host(bound_host)
@@ -348,7 +349,7 @@ class BrokerController:
             self._loop.call_soon_threadsafe(call)
 
     def _in_thread(self, job: Callable[[], None], done: Done) -> None:
-        """Write a table file in a thread; ``done`` is called on the event loop."""
+        """Run a blocking job in a thread; then ``done(error or None)`` runs on the event loop."""
         assert self._loop is not None
         running = self._loop.run_in_executor(None, job)
         running.add_done_callback(lambda ended: done(ended.exception()))
@@ -360,15 +361,15 @@ class BrokerController:
             self._pulls.arrived(woken)
 
     def _delay_arrived(self, *arrival: *Arrival) -> None:
-        delays = self.context.delays
-        if delays is not None:
-            self._wake_delays_in(delays.wait_ms(arrival[3]))
+        if self.context.delays is not None:  # the tags code in SCHEDULE_TOPIC is the due time
+            self._wake_delays_in(self.context.delays.wait_ms(arrival[3]))
 
     def _timer_arrived(self, *_: *Arrival) -> None:
         if self.context.timers is not None:
             self.context.timers.wake()
 
-    def _delivered(self, topic: str, size: int) -> None:
+    def _count_delivered(self, topic: str, size: int) -> None:
+        """Count a delivered message (delayed, timer, committed) of ``size`` bytes as a put."""
         stats = self.context.stats
         stats.counter(TOPIC_PUT_NUMS, topic).add(1)
         stats.counter(TOPIC_PUT_SIZE, topic).add(size)
@@ -380,7 +381,7 @@ class BrokerController:
             return
         if not self._changed_topics:
             self._call_soon(self._announce_changes)
-        self._changed_topics.update(topics or self.context.topics.configs)
+        self._changed_topics.update(topics or self.context.topics.configs)  # []: every topic
 
     def _announce_changes(self) -> None:
         topics, self._changed_topics = self._changed_topics, set()
@@ -412,14 +413,14 @@ class BrokerController:
             notify_members(context, group)
 
     def _request_was_slow(self, code: int, ms: float) -> None:
-        """Answer SYSTEM_BUSY to the sends that waited while the disk held up an append.
+        """Answer SYSTEM_BUSY to the sends in the queue after an append that was too slow.
 
         **Source:** RocketMQ SendMessageProcessor#rejectRequest, BrokerFastFailure.
         """
         limit_ms = self.store.config.os_page_cache_busy_time_out_mills
         rpc = RPC.get(code)
         if rpc is not None and rpc.lane == SEND_LANE and ms >= limit_ms:
-            log.warning("an append was held up for %.0f ms, the limit is %d ms", ms, limit_ms)
+            log.warning("an append took %.0f ms, the limit is %d ms", ms, limit_ms)
             self._server.reject_lane(SEND_LANE, "the broker's disk is busy, try again later")
 
     def _name_server_lost(self, connection: Connection) -> None:
@@ -458,7 +459,7 @@ class BrokerController:
         self.run_periodic_work()
 
     def run_periodic_work(self) -> None:
-        """Do the work that is due by the clock: called at each tick of the event loop."""
+        """Do the periodic work that is due; called at each tick."""
         context = self.context
         offsets = self._is_due("offsets", context.config.flush_consumer_offset_interval)
         delays = self._is_due("delays", self.store.config.flush_delay_offset_interval)
@@ -483,17 +484,17 @@ class BrokerController:
                 context.timers.delete_expired()
 
     def _tick_ms(self) -> int:
-        """Return the time until the next tick: shorter if an interval is."""
+        """Return TICK_MS, or the shorter of the flush intervals of the offsets, in ms."""
         offsets_ms = self.context.config.flush_consumer_offset_interval
         delays_ms = self.store.config.flush_delay_offset_interval
-        return max(LEAST_TICK_MS, min(TICK_MS, offsets_ms, delays_ms))
+        return max(MIN_TICK_MS, min(TICK_MS, offsets_ms, delays_ms))
 
     def _save_progress(self, *, offsets: bool, delays: bool) -> None:
-        """Write offsets in a thread: a sync must not block the event loop."""
+        """Write progress files in a thread: a sync would block the event loop."""
         assert self._loop is not None
         assert self.context.files is not None
         if self._writing is not None and not self._writing.done():
-            return  # the disk is slow: the next tick writes these changes too
+            return  # the previous write is running: the next interval writes these changes, too
         jobs = [
             self.context.files.snapshot_progress(self.context, offsets=offsets, delays=delays),
             self._pop_files.snapshot_orders(self._pop),
@@ -505,7 +506,7 @@ class BrokerController:
             self._writing.add_done_callback(self._progress_saved)
 
     async def progress_written(self) -> None:
-        """Wait until the running write of offsets, if any, has ended."""
+        """Wait until the running write of progress files, if any, has ended."""
         if self._writing is not None:
             await asyncio.wait({self._writing})
 
@@ -515,6 +516,7 @@ class BrokerController:
             log.error("offsets not written: %s", error)
 
     def _is_due(self, name: str, period_ms: int) -> bool:
+        """Whether periodic work is due, which schedules it again; the first call only schedules."""
         now_ms = self._clock.monotonic_ms()
         due_ms = self._due.get(name)
         if due_ms is None:
@@ -527,6 +529,7 @@ class BrokerController:
         return True
 
     def _scan_clients(self) -> None:
+        """Release expired queue locks, close connections without a heartbeat."""
         context = self.context
         now_ms, limit_ms = context.now_ms(), context.config.channel_expired_timeout
         context.locks.expire(int(self._clock.monotonic_ms()))
@@ -545,7 +548,7 @@ def report_recovery(report: RecoveryReport) -> None:
     """Log the findings and changes of recovery; no output after a clean stop."""
     if not report.clean:
         log.warning(
-            "the store was not stopped cleanly: read %d bytes from %d in %.0f ms, dispatched %d",
+            "not stopped cleanly: read %d bytes from physical offset %d in %.0f ms, dispatched %d",
             report.scanned_bytes,
             report.scanned_from,
             report.milliseconds,
@@ -576,10 +579,10 @@ def _report_unknown_topics(context: BrokerContext) -> None:
     if unknown:
         log.warning(
             "topics.json has no entry for %d topics that have messages (%s%s): clients do not see"
-            " them; `mqadmin topic create` or `mqadmin store repair` brings them back",
+            " them; `mqadmin topic create` or `mqadmin store repair` restores them",
             len(unknown),
-            ", ".join(unknown[:_NAMED_TOPICS]),
-            ", …" if len(unknown) > _NAMED_TOPICS else "",
+            ", ".join(unknown[:_MAX_LOGGED_TOPICS]),
+            ", …" if len(unknown) > _MAX_LOGGED_TOPICS else "",
         )
 
 

@@ -1,9 +1,10 @@
-"""MessageStore: the engine over one store directory: put, get, query, start and stop.
+"""MessageStore: put, get and query messages of one store directory; start and stop the store.
 
 It must be used from one thread at a time: the event loop of a broker, or a plain program. A put
 appends at once and is visible after :meth:`MessageStore.dispatch`; ``defer`` delays the dispatch
-to the end of the event-loop turn, so that one dispatch serves all puts of a turn. Threads of the
-store flush, do background work and monitor the directory; they never append or dispatch.
+to the end of the event-loop iteration, so that one dispatch serves all puts of an iteration.
+Threads of the store flush, do background work and monitor the directory; they never append or
+dispatch.
 
 **Source:** RocketMQ DefaultMessageStore.
 """
@@ -74,24 +75,29 @@ _log = logging.getLogger(__name__)
 
 
 class MessageStore:
-    """The engine over one store directory: its parts, their life cycle, and one entry point.
+    """The store of one directory: creates its parts, starts and stops them, binds their operations.
 
-    ``defer(fn)`` schedules ``fn`` at the end of the caller's event-loop turn; without it each put
+    ``defer(fn)`` schedules ``fn`` at the end of the event-loop iteration; without it each put
     dispatches. ``notify(fn)`` schedules ``fn`` in the caller's thread
     (``loop.call_soon_threadsafe``); without it flush callbacks run in the flushing thread.
 
-    ==============  =======================================================================
-    ``writer``      StoreWriter: puts and their limits
-    ``reader``      StoreReader: pulls, key queries, searches by time
-    ``scheduler``   DispatchScheduler: when appended records are flushed and dispatched
-    ``reput``       ReputService: from the log to queues, index and listeners
-    ``flusher``     FlushService: sync of the log; ``queue_flush``: of the derived files
-    ``cleaner``     CleanService: deletion of expired files
-    ``flags``       RunningFlags: the causes for which puts are refused; ``faults`` sets them
-    ==============  =======================================================================
+    ===============  ======================================================================
+    ``log``          CommitLog: the records
+    ``queue_table``  ConsumeQueueStore: the ConsumeQueues by topic and queue id
+    ``index``        IndexService: the index files; None with messageIndexEnable=false
+    ``manifest``     StoreManifest: queueEnds.json, the files and ends for the next start
+    ``writer``       StoreWriter: puts and their limits
+    ``reader``       StoreReader: pulls, key queries, searches by time
+    ``scheduler``    DispatchScheduler: when appended records are flushed and dispatched
+    ``reput``        ReputService: from the log to queues, index and listeners
+    ``flusher``      FlushService: sync of the log
+    ``queue_flush``  FlushConsumeQueueService: sync of ConsumeQueues and index files
+    ``cleaner``      CleanService: deletion of expired files
+    ``flags``        RunningFlags: the causes for which puts are refused; ``faults`` sets them
+    ===============  ======================================================================
 
-    The operations of the parts that callers need are bound here once, as attributes, so that a
-    put or a pull takes no call more than on the part itself.
+    Operations of the parts are bound as attributes: a put or pull through the store costs no
+    additional call.
     """
 
     def __init__(
@@ -115,7 +121,7 @@ class MessageStore:
         )
         self.monitor: DirectoryMonitor | None = None
         self._lock: StoreLock | None = None
-        # Number of queues in the manifest.
+        # Number of queues when clean_expired last wrote the manifest.
         self._recorded_queues = 0
         self.is_open = False
         self._started = False
@@ -153,7 +159,7 @@ class MessageStore:
         self.manifest = StoreManifest(disk, root)
 
     def _build_services(self, defer: Defer | None, notify: Notify | None) -> None:
-        """Create the parts that work on the files, lower ones first."""
+        """Create the parts that work on the files, in the order of their dependencies."""
         config, log, flags, faults = self.config, self.log, self.flags, self.faults
         self.reput = ReputService(
             log,
@@ -197,7 +203,7 @@ class MessageStore:
         self.reader = StoreReader(config, log, self.queue_table, self.index, self.manifest.damaged)
 
     def _bind(self) -> None:
-        """Bind the operations of the parts; see there for their documentation."""
+        """Bind the operations of the parts; the methods of the parts document them."""
         writer, reader, scheduler = self.writer, self.reader, self.scheduler
         self.put_message = writer.put_message
         self.put_messages = writer.put_messages
@@ -329,7 +335,7 @@ class MessageStore:
         **Source:** RocketMQ DefaultMessageStore#start.
         """
         if not self.is_open:
-            raise StoreStateError(f"{self.config.root}: load() comes before start()")
+            raise StoreStateError(f"{self.config.root}: load() must be called before start()")
         root = self.config.root
         make_durable_folder(self.disk, self.config.commit_log_folder)
         abort = os.path.join(root, ABORT)
@@ -361,7 +367,7 @@ class MessageStore:
         self._started = True
 
     def shutdown(self) -> None:
-        """Stop: dispatch and flush everything, remove the unused next file, release the lock.
+        """Stop: dispatch and flush everything, remove the preallocated file, release the lock.
 
         If a sync fails, ``abort`` stays, so that the next start recovers as after a crash.
 
@@ -375,7 +381,7 @@ class MessageStore:
             clean_stop = self._flush_everything()
             self.log.preparer.discard()
             if clean_stop:
-                self._leave_clean()
+                self._record_clean_stop()
         self._close_files()
 
     def halt(self) -> None:
@@ -400,7 +406,8 @@ class MessageStore:
             self.flusher.stop()
             self.worker.stop()
 
-    def _leave_clean(self) -> None:
+    def _record_clean_stop(self) -> None:
+        """Write the manifest and remove ``abort``, so that the next start scans no log."""
         try:
             self.write_manifest()
             self.disk.unlink(os.path.join(self.config.root, ABORT))
@@ -408,6 +415,7 @@ class MessageStore:
             _log.error("%s stays, the next start recovers as after a crash: %s", ABORT, error)
 
     def _flush_everything(self) -> bool:
+        """Dispatch and sync all files; False if a sync failed or records are not dispatched."""
         try:
             if not self.flusher.flush():
                 return False
@@ -493,25 +501,25 @@ class MessageStore:
             self.flusher.flush()
         self.dispatch()
         table = self.queue_table.topics
-        gone = [name for name in topics if name in table and table[name].queues]
-        if gone:
+        found = [name for name in topics if name in table and table[name].queues]
+        if found:
             # Recorded before the removal: after a kill in between the next start completes it. If
             # the write fails, a later write must not record it: the topics are still in use.
             deleted = self.manifest.deleted
-            self.manifest.deleted = {**deleted, **dict.fromkeys(gone, self.log.max_offset)}
+            self.manifest.deleted = {**deleted, **dict.fromkeys(found, self.log.max_offset)}
             try:
                 self.write_manifest()
             except (OSError, StoreError):
                 self.manifest.deleted = deleted
                 raise
             # With SYNC_FLUSH records may be waiting for a flush; they must not recreate the queue.
-            self.reput.forget(gone)
-            for name in gone:
+            self.reput.forget(found)
+            for name in found:
                 self.queue_table.delete_topic(name)
-        return gone
+        return found
 
     def write_manifest(self) -> None:
-        """Record the current files and ends for the next start; OSError or StoreError."""
+        """Record files and ends for the next start; OSError or StoreError if the write fails."""
         log, table, index = self.log, self.queue_table, self.index
         bounds = Bounds(
             log_min=log.min_offset,
@@ -525,12 +533,14 @@ class MessageStore:
         self.manifest.write(bounds, table)
 
     def clean_expired(self, now_ms: int | None = None, *, manual: bool = False) -> CleanReport:
-        """Delete expired files, on a full disk the oldest; call every cleanResourceInterval.
+        """Delete expired files, or the oldest ones if the disk is full.
 
-        With ``manual`` expired files are deleted at any hour.
+        To be called every cleanResourceInterval (ms); it also retries failed allocations and
+        dispatches. ``manual`` deletes expired files at any hour, regardless of deleteWhen.
         """
-        now = self.clock.now_ms() if now_ms is None else now_ms
-        report = self.cleaner.run(now, manual=manual)
+        if now_ms is None:
+            now_ms = self.clock.now_ms()
+        report = self.cleaner.run(now_ms, manual=manual)
         queues = sum(len(topic.queues) for topic in self.queue_table.topics.values())
         if (
             report.removed_commit_log_files
@@ -547,18 +557,18 @@ class MessageStore:
             self.faults.disk_over_limit(reason)
         else:
             self.flags.disk_below_limit()
-            # Without puts there is no other retry, and stored messages may still need dispatch.
+            # Without puts nothing else retries it, and stored messages may still need dispatch.
             self.scheduler.retry_allocation()
         if self.dispatch_behind_bytes:
-            self.dispatch()  # retry: without puts there is no other trigger
+            self.dispatch()  # without puts nothing else retries a failed dispatch
         self.faults.report_recovered_space()
         return report
 
     def try_write_manifest(self) -> None:
-        """Record the current files, so that the next start misses neither deleted nor new ones.
+        """Record the current files for the next start; a failed write is only logged.
 
-        After a failed write the next start may read the log unnecessarily, or fail to detect the
-        loss of a new file; neither justifies refusing writes.
+        The next start may then scan the log unnecessarily, or fail to detect the loss of a new
+        file; neither justifies refusing writes.
         """
         try:
             self.write_manifest()

@@ -107,7 +107,7 @@ def plan_store(
         count += 1
         size += len(item.data)
         queues.add((item.message.topic, item.message.queue_id))
-    lost = messages.salvaged.losses()
+    lost = messages.salvaged.lost_messages()
     return NewStorePlan(
         output=str(output),
         messages=count,
@@ -317,7 +317,7 @@ class _Rewrite:
         self.made.sync()
         after = verify(StoreDirectory(self.made.root), VerifyOptions())
         findings = [row for row in after.findings if row.severity != NOTICE]
-        lost = self.input.salvaged.losses()
+        lost = self.input.salvaged.lost_messages()
         return NewStore(
             output=str(self.made.root),
             ok=after.summary.ok,

@@ -59,9 +59,9 @@ _FILLER_WORDS: Final = b"mqadmin store repair:"
 class SalvagedRecord(msgspec.Struct, frozen=True):
     """A salvaged record: its position, bytes and message.
 
-    ``position`` is the byte position in the file, ``place`` its physical offset.
-    ``note`` is "" if the physical offset in the record equals ``place``, "moved" if not, and "crc"
-    if the body is damaged (only with ``bad_bodies``).
+    ``position`` is the byte position in the file, ``place`` the physical offset of that position.
+    ``note`` is "" if the record contains ``place`` as its physical offset, "moved" if another one,
+    and "crc" if the body is damaged (only with ``bad_bodies``).
     """
 
     path: str
@@ -138,6 +138,11 @@ def _files(source: Path) -> list[tuple[Path, int | None]]:
 def _salvage_file(
     file: FileBytes, base: int | None, *, bad_bodies: bool
 ) -> Iterator[SalvagedRecord | DamageRow]:
+    """Yield records and losses of one file; ``base`` is the physical offset of its first byte.
+
+    ``base`` comes from the file name. Without a record that confirms it, and after a jump to a
+    part of another log, it follows from the records; None: not known yet.
+    """
     data = file.data
     position = 0
     if base is not None and not _begins_at(data, 0, base):
@@ -146,23 +151,23 @@ def _salvage_file(
         status = check_record(data, position)
         if status > 0 and _is_torn(data, position, status):
             yield _damaged(file, position, base, "misses the end of its properties")
-            if bad_bodies and (rescued := _take(file, position, base, "crc")) is not None:
-                yield rescued
+            if bad_bodies and (salvaged := _decode(file, position, base, "crc")) is not None:
+                yield salvaged
             position += status
             continue
         if status > 0:
-            rescued = _take(file, position, base)
-            if rescued is not None:
+            salvaged = _decode(file, position, base)
+            if salvaged is not None:
                 base = own_offset(data, position) - position if base is None else base
-                yield rescued
+                yield salvaged
                 position += status
                 continue
         if status == BLANK_HERE and _blank_fits(data, position):
             return
         if status in (BAD_CRC, BAD_PROPERTY_CRC):
             yield _damaged(file, position, base, "has another body than was stored")
-            if bad_bodies and (rescued := _take(file, position, base, "crc")) is not None:
-                yield rescued
+            if bad_bodies and (salvaged := _decode(file, position, base, "crc")) is not None:
+                yield salvaged
             position += read_record(data, position, base or 0).total_size
             continue
         following, base_there = _next(file, position + 1, base)
@@ -192,6 +197,7 @@ def _damaged(file: FileBytes, position: int, base: int | None, reason: str) -> D
 
 
 def _begins_at(data: bytes, position: int, base: int) -> bool:
+    """Whether a valid record is at a position and contains ``base + position`` as its offset."""
     return check_record(data, position) > 0 and own_offset(data, position) == base + position
 
 
@@ -203,11 +209,12 @@ def _likely_base(data: bytes, named: int) -> int | None:
 
 
 def _blank_fits(data: bytes, position: int) -> bool:
+    """Whether the blank record at a position ends at the end of the file."""
     return int.from_bytes(data[position : position + 4], "big") == len(data) - position
 
 
 def _next(file: FileBytes, start: int, base: int | None) -> tuple[int, int | None]:
-    """Return the position of the next acceptable record and the start it implies; -1 if none."""
+    """Return the position and base of the next acceptable record, position -1 if none follows."""
     data = file.data
     other = -1
     at = start + MAGIC_AT
@@ -229,16 +236,17 @@ def _next(file: FileBytes, start: int, base: int | None) -> tuple[int, int | Non
 
 
 def _is_chain(data: bytes, position: int, base: int) -> bool:
-    """Whether a magic code is unlikely to be accidental: a body, or a record after it."""
+    """Whether a valid record is not accidental: it has a body, or a valid record follows it."""
     record = read_record(data, position)
     if base < 0:
         return False
     return record.body_length > 0 or _begins_at(data, position + record.total_size, base)
 
 
-def _take(
+def _decode(
     file: FileBytes, position: int, base: int | None, note: str = ""
 ) -> SalvagedRecord | None:
+    """Return the record at a position, None if its properties cannot be decoded."""
     try:
         message = decode_record(file.data, position)
     except RemoteProtocolError:
@@ -279,8 +287,8 @@ def _loss(path: Path, physical_offset: int, length: int, detail: str) -> DamageR
 class Salvaged:
     """The salvaged records as ranges, from which the lost messages are computed.
 
-    A unit counts as lost if no record was read at its physical offset and none with its queue
-    offset; in the latter case the unit itself may be corrupt.
+    The message of a ConsumeQueue unit is lost if neither its physical offset nor its queue offset
+    is that of a salvaged record. The second test is for units that are themselves corrupt.
     """
 
     def __init__(self, sources: Sequence[Path]) -> None:
@@ -290,7 +298,7 @@ class Salvaged:
         self._offsets: dict[QueueKey, Extents] = {}
 
     def add(self, item: SalvagedRecord) -> None:
-        """Add a completely salvaged record."""
+        """Add a record whose body is valid."""
         message = item.message
         self._places.add(item.place, item.place + len(item.data))
         if self.is_deleted(item):
@@ -304,10 +312,11 @@ class Salvaged:
         topic = item.message.topic.encode("utf-8", "surrogateescape")
         return any(item.place < recorded.deleted.get(topic, 0) for recorded in self._recorded)
 
-    def losses(self) -> list[QueueLoss]:
-        """Return messages in queues, index or queueEnds.json that were not salvaged.
+    def lost_messages(self) -> list[QueueLoss]:
+        """Return the messages in queues, index or queueEnds.json that were not salvaged.
 
-        Empty unless there is exactly one store: offsets of several stores cannot be distinguished.
+        Empty unless the source is exactly one store: equal offsets of several stores mean different
+        messages.
         """
         if len(self._stores) != 1:
             return []
@@ -318,14 +327,14 @@ class Salvaged:
         # Records below the first file have expired.
         begin = min((file.start for file in store.log_files()), default=0)
         for found in store.queue_files():
-            self._look(Queue(found, files), begin, tally)
+            self._count_lost(Queue(found, files), begin, tally)
         files.close()
         end = self._places.end
         rows = list(tally.add_recorded(self._recorded[0], ends, end))
         tally.add_indexed(indexed_places(store, end), sum(count for _, _, count in rows))
         return tally.rows()
 
-    def _look(self, queue: Queue, begin: int, tally: LossTally) -> None:
+    def _count_lost(self, queue: Queue, begin: int, tally: LossTally) -> None:
         """Count the lost units of one queue."""
         if queue.is_batch:
             queue.load_batches(Findings())
@@ -336,14 +345,14 @@ class Salvaged:
                     tally.add(key, base, batch.batch_size, place=place)
         offsets = self._offsets.get((queue.topic, queue.queue_id), Extents())
         for file in queue.files:
-            for at in self._unread(queue.open.get(file.path).data, file.count, begin):
+            for at in self._units_without_record(queue.open.get(file.path).data, file.count, begin):
                 unit = queue.unit(file.first + at)
                 if unit is not None and file.first + at not in offsets:
                     key = (queue.topic, queue.queue_id)
                     tally.add(key, file.first + at, place=unit.physical_offset)
 
-    def _unread(self, data: bytes, count: int, begin: int) -> Iterator[int]:
-        """Yield positions in the file of units whose record was not salvaged."""
+    def _units_without_record(self, data: bytes, count: int, begin: int) -> Iterator[int]:
+        """Yield the index in the file of each unit whose record was not salvaged."""
         if has_columns():
             from mqadmin.inspector.verify.vectorized.queue_columns import units_outside
 
@@ -369,9 +378,10 @@ def _store_of(source: Path) -> StoreDirectory | None:
 
 
 class SalvagedRows:
-    """The salvaged messages as rows, in a single pass; afterwards also the losses.
+    """The salvaged messages as rows, in a single pass.
 
-    Iteration yields the messages that match ``query`` (topic, times) with bodies in its form.
+    Iteration yields the messages that match ``query`` (topic, times) with bodies in its form. After
+    it ``losses`` has the unreadable regions and :meth:`lost` the messages known to be lost.
     """
 
     def __init__(self, sources: Sequence[Path], query: Query, *, bad_bodies: bool = False) -> None:
@@ -412,4 +422,4 @@ class SalvagedRows:
 
     def lost(self) -> list[QueueLoss]:
         """Return the lost messages by topic and queue; complete after the iteration."""
-        return self._salvaged.losses()
+        return self._salvaged.lost_messages()

@@ -475,11 +475,11 @@ def committed(broker: str, topic: str, group: str, queue_id: int) -> str | None:
     return answer.ext_fields.get("offset")
 
 
-def until(condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
-    """The first true answer of `condition`."""
+def until(condition: Callable[[], Any], awaited: str, timeout_s: float = PATIENCE_S) -> Any:
+    """Wait for the first true result of ``condition`` and return it; ``awaited`` names it."""
     deadline = time.monotonic() + timeout_s
     while not (answer := condition()):
-        assert time.monotonic() < deadline, f"did not come about: {what}"
+        assert time.monotonic() < deadline, f"not reached in {timeout_s} s: {awaited}"
         time.sleep(0.01)
     return answer
 

@@ -75,7 +75,7 @@ def java(peer: Any, namesrv: str, broker: str) -> "Counter[Delivery]":
     )
 
 
-def test_our_push_consumer_in_pop_mode_sees_what_javas_does_on_both_brokers(
+def test_our_push_consumer_in_pop_mode_receives_the_messages_of_javas_on_both_brokers(
     our_servers: Any,
     java_servers: Any,
     peer_533: Any,

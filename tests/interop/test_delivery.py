@@ -353,14 +353,14 @@ def test_light_queues_answer_as_on_java(compare, until) -> None:
         side.events.append(side.ask(Code.UPDATE_CONSUMER_OFFSET, {**ext, "commitOffset": 1}).code)
         found = side.ask(Code.QUERY_CONSUMER_OFFSET, ext)
         side.events.append((found.code, found.ext_fields))
-        for code, what in (
+        for code, header in (
             (Code.GET_TOPIC_CONFIG, {"topic": "%LMQ%a"}),
             (Code.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "%LMQ%g"}),
             (Code.GET_TOPIC_STATS_INFO, {"topic": "%LMQ%a"}),
             (Code.CLEAN_UNUSED_TOPIC, {}),
             (Code.DELETE_TOPIC_IN_BROKER, {"topic": "%LMQ%b"}),
         ):
-            side.events.append((int(code), side.ask(code, what).code))
+            side.events.append((int(code), side.ask(code, header).code))
         side.pull("%LMQ%a", group="%LMQ%g")
 
     compare(scenario)

@@ -250,7 +250,7 @@ class Sender(threading.Thread):
 
 @pytest.mark.timeout(180 + 10 * KILLS)
 @pytest.mark.parametrize("seed", [int(os.environ.get("HA_FAULT_SEED", "13"))])
-def test_what_is_acknowledged_with_two_replicas_survives_kills_and_stops_of_both(
+def test_messages_acknowledged_with_two_replicas_survive_kills_and_stops_of_both(
     our_servers: Any,
     make_topic: Callable[..., None],
     until: Callable[..., Any],

@@ -32,7 +32,7 @@ class Result(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No variable and no context file of the person who runs the tests."""
+    """Remove the variables and the context file of the user that runs the tests."""
     for name in list(os.environ):
         if name.startswith(("MQADMIN_", "_MQADMIN")) or name in ("NAMESRV_ADDR", "NO_COLOR"):
             monkeypatch.delenv(name)

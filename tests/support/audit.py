@@ -205,10 +205,10 @@ class Audit:
             for message in self.read(client, SETTLED, queue_id)
         }
 
-    def _await(self, missing: Callable[[], list[int]], what: str) -> None:
+    def _await(self, missing: Callable[[], list[int]], state: str) -> None:
         deadline = time.monotonic() + DELIVERY_SECONDS
         while left := missing():
-            assert time.monotonic() < deadline, f"{len(left)} {what}: {left[:5]}"
+            assert time.monotonic() < deadline, f"{len(left)} {state}: {left[:5]}"
             self.child.lives_for(POLL_SECONDS)
 
     # ---- progress files

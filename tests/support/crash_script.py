@@ -231,8 +231,8 @@ class Tracer:
         return self._line
 
 
-class Promise:
-    """What must be there after a cut: built from the marks before it."""
+class ExpectedStore:
+    """The state that a store must have after a cut, built from the marks before it."""
 
     def __init__(self, marks: list[tuple[Any, ...]], *, killed: bool) -> None:
         self.acked: dict[tuple[str, int, int], Acked] = {}
@@ -256,7 +256,7 @@ class Promise:
                 self.config = rest[0]
 
     def check(self, store: MessageStore) -> None:
-        """Everything promised is in its queue, in the log and under its key."""
+        """Every acknowledged message is in its queue, in the log and under its key."""
         for acked in self.acked.values():
             if acked.physical < self.log_min:
                 continue
@@ -285,11 +285,11 @@ def reopen(disk: SimDisk, config: MessageStoreConfig) -> MessageStore:
 
 
 def survive(
-    disk: SimDisk, config: MessageStoreConfig, promise: Promise, *, again: bool = True
+    disk: SimDisk, config: MessageStoreConfig, expected: ExpectedStore, *, again: bool = True
 ) -> MessageStore:
-    """Open the remaining files, check the promise, continue, stop, reopen, check again."""
+    """Open the remaining files, check the expected state, continue, stop, reopen, check again."""
     store = reopen(disk, config)
-    promise.check(store)
+    expected.check(store)
     check_derived(store)
     taken = {}
     for queue_id in range(2):
@@ -298,14 +298,14 @@ def survive(
         )
         result = store.put_message(inner)
         assert result.status is PutMessageStatus.PUT_OK, result
-        assert ("T0", queue_id, result.queue_offset) not in promise.acked, "offset given twice"
+        assert ("T0", queue_id, result.queue_offset) not in expected.acked, "offset given twice"
         taken[queue_id] = result.queue_offset
     assert store.flush()
     store.shutdown()
     if again:
         store = reopen(disk, config)
         assert store.report.clean
-        promise.check(store)
+        expected.check(store)
         for queue_id, offset in taken.items():
             found = store.get_message("T0", queue_id, offset, 1)
             assert decode_record(found.buffers[0]).body == b"000000new"
@@ -332,13 +332,13 @@ def check_derived(store: MessageStore) -> None:
 
 
 class Sim:
-    """What tests of this folder use."""
+    """Names used by the tests of this folder."""
 
     Disk = SimDisk
     Script = Script
     Tracer = Tracer
     Cutter = Cutter
-    Promise = Promise
+    ExpectedStore = ExpectedStore
     survive = staticmethod(survive)
     reopen = staticmethod(reopen)
     check_derived = staticmethod(check_derived)

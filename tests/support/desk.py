@@ -47,7 +47,7 @@ SMALL_STORE = {
 
 
 class FakeConnection:
-    """What processors need of a connection; everything sent to it stays in ``sent``."""
+    """The part of a connection that processors use; ``sent`` keeps everything sent to it."""
 
     def __init__(self, address: str = "127.0.0.1:50001") -> None:
         self.remote_address = address

@@ -65,7 +65,7 @@ class Answer(Exception):
 
 
 class Peer:
-    """What name servers and brokers have in common: failing on purpose, dispatch by code."""
+    """Common part of name servers and brokers: failing on purpose, dispatch by code."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -593,7 +593,7 @@ class FakeCluster:
         """Addresses that were asked for ``code``, in order."""
         return [address for address, asked in self.calls if asked == code]
 
-    # what a session needs of its connections
+    # the interface of connections that a session uses
 
     def call(
         self, address: str, command: RemotingCommand, timeout_ms: float | None = None

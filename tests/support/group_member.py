@@ -18,7 +18,7 @@ FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
 class Member:
-    """One push consumer that remembers what it got; ``fails`` maps a body to its failures left."""
+    """A push consumer that keeps its messages; ``fails``: body → remaining failures of it."""
 
     def __init__(
         self,

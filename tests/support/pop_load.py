@@ -102,5 +102,5 @@ class PopAudit:
         return sorted(ledger.stored - ledger.sent_acks - self._seen)
 
     def note_acknowledged(self) -> None:
-        """Note what this audit has acknowledged."""
+        """Record the acknowledgements of this audit in the ledger."""
         self._ledger.sent_acks |= self._seen

@@ -161,7 +161,7 @@ class Pops:
             traffic.mark("acked", (popped.number, broker.clock.now_ms(), end, merged))
 
 
-class PopPromise:
+class ExpectedPops:
     """The expectations from acknowledgements before a cut."""
 
     def __init__(self) -> None:

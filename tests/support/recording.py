@@ -14,7 +14,7 @@ from typing import Any
 
 from broker.common.clock import ManualClock
 from tests.support import simulated_broker
-from tests.support.promise import Promise
+from tests.support.expected_state import ExpectedState
 from tests.support.simulated_broker import SimBroker
 from tests.support.simulated_disk import Cutter, SimDisk
 from tests.support.traffic import Traffic
@@ -35,19 +35,19 @@ class Image:
         self.disk = disk
         self.marks = marks
         self.event = event
-        self.promise = Promise(marks, killed=killed)
+        self.expected = ExpectedState(marks, killed=killed)
 
     def check(self, *, again: bool = False) -> None:
         """Look at the files, start a broker on them, stop it; with ``again`` twice."""
         recording = self._recording
         try:
             config = simulated_broker.settings(recording.properties).store
-            self.promise.check_files(self.disk, config)
+            self.expected.check_files(self.disk, config)
             disk, rng = self.disk.copy(), recording.rng
-            now_ms = (self.promise.now_ms or simulated_broker.START_MS) + LATER_MS
+            now_ms = (self.expected.now_ms or simulated_broker.START_MS) + LATER_MS
             for _ in range(1 + again):
                 with SimBroker(disk, rng, recording.properties, now_ms=now_ms) as broker:
-                    self.promise.check_broker(broker)
+                    self.expected.check_broker(broker)
                     broker.stop()
         except BaseException as error:
             error.add_note(f"{recording.properties['flushDiskType']}, {self.event}")
@@ -62,9 +62,9 @@ class Image:
         following.base = self.disk.copy()
         following.marks = [*self.marks, ("crash", False)]
         following.traffic = recording.traffic
-        promised = self.promise
-        following.traffic.transactions.return_to(promised.durable_halves(), promised.decisions)
-        following.now_ms = self.promise.now_ms or following.now_ms
+        expected = self.expected
+        following.traffic.transactions.return_to(expected.durable_halves(), expected.decisions)
+        following.now_ms = expected.now_ms or following.now_ms
         return following
 
 
@@ -97,7 +97,7 @@ class Recording:
     @property
     def is_serving(self) -> bool:
         """Whether the journal ends while a broker serves."""
-        return Promise(self.disk.journal_marks, killed=False).serving
+        return ExpectedState(self.disk.journal_marks, killed=False).serving
 
     def last_images(self, *, power_cuts: int = 1) -> list[Image]:
         """The disk after a kill and after power cuts at the end of the journal.

@@ -168,7 +168,7 @@ class SimBroker:
         self._end()
 
     def _end(self) -> None:
-        """Cut the power: nothing of what still runs reaches the journal."""
+        """Cut the power: later writes of running threads do not reach the journal."""
         self.disk.capture()
         self.disk.recording = False
         self.disk.on_call = self.disk.fail = None

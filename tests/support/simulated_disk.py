@@ -2,10 +2,10 @@
 
 ::
 
-    page cache   one bytearray per file: what the engine maps and stores to
+    page cache   one bytearray per file: the engine maps it and stores to it
     journal      everything that changed, in order: sectors, lengths, names, syncs, marks
-    image(k)     what a disk may hold when power is cut after journal entry k: all that was synced
-                 before, and of everything else any subset, sector by sector, any version of each
+    image(k)     possible content of a disk if power is cut after journal entry k: all that was
+                 synced before, and any subset of the rest, sector by sector, any version of each
 
 Names are as loose as POSIX allows: creating, renaming and removing count only after the folder
 was synced; before it, any number of a folder's first changes may have happened. Stores through a
@@ -29,7 +29,7 @@ _inode_numbers = itertools.count(11)
 
 
 class Inode:
-    """One file: what the page cache holds, and what of it the journal has seen."""
+    """One file: its content in the page cache, and the content that the journal has recorded."""
 
     def __init__(self, number: int, data: bytes = b"") -> None:
         self.number = number
@@ -232,13 +232,13 @@ class SimDisk(Disk):
         try:
             self._enter("sync_data", path)
         except OSError:
-            # The kernel drops what it could not write, or takes it for written.
+            # The kernel drops the pages that it could not write, or marks them as clean.
             self._note("forget", number)
             raise
         self._changed(self.inodes[number]) if self.recording else None
         self._note("sync", number)
         if self.on_call is not None:
-            # What others store from here on is not part of this sync.
+            # Later stores of other threads are not part of this sync.
             self.on_call()
 
     def sync_folder(self, path: str) -> None:
@@ -372,13 +372,13 @@ class SimDisk(Disk):
 
 
 class Cutter:
-    """Walks a journal forward and makes, at each point, a disk as it may come back."""
+    """Replays a journal and builds, at each point, a disk as a restart may find it."""
 
     def __init__(self, journal: list[tuple[Any, ...]], base: SimDisk | None = None) -> None:
         self.journal = journal
         self.position = 0
         self.marks: list[tuple[Any, ...]] = []
-        # Per file: what is on the disk for sure, and versions of sectors that may be.
+        # Per file: the content certainly on disk, and versions of sectors that may be on it.
         self._durable: dict[int, bytearray] = {}
         self._pending: dict[int, dict[int, list[bytes]]] = {}
         self._sizes: dict[int, int] = {}
@@ -500,7 +500,7 @@ class Cutter:
 
 
 class _Tree:
-    """Folders: which paths there are, and what each holds, whether it can be reached or not."""
+    """Folders: their paths and entries, unreachable folders included."""
 
     def __init__(self, disk: SimDisk | None = None) -> None:
         self.paths = {"/": 0} if disk is None else dict(disk.folder_ids)
@@ -533,7 +533,7 @@ class _Tree:
                 names[rest[1]] = number
 
     def give(self, disk: SimDisk) -> None:
-        """Make this the folders of ``disk``; what hangs below a folder that is not there is not."""
+        """Make this the folders of ``disk``; folders without a parent are left out."""
         for path in sorted(self.paths):
             parent = path.rpartition("/")[0] or "/"
             if path == "/" or parent in disk.folders:

@@ -1,7 +1,7 @@
 """Every kind of traffic a broker stores, sent by a seeded client that records the acknowledgements.
 
 Each note is a mark in the journal of the simulated disk, made at the moment the answer leaves the
-broker (:class:`tests.support.promise.Promise` reads them):
+broker (:class:`tests.support.expected_state.ExpectedState` reads them):
 
 =========  ========================================================================
 stored     a :class:`Stored`: acknowledged at this place
@@ -153,14 +153,14 @@ class Traffic:
         self.transactions.attach(broker)
         self.pops.attach(broker)
 
-    def mark(self, *what: object) -> None:
+    def mark(self, *fields: object) -> None:
         """Add a mark, after one with the flushed end of the log."""
         disk, store = self.broker.disk, self.broker.store
         if store.flushed_where != self._flushed:
             self._flushed = store.flushed_where
             disk.mark("flushed", self._flushed)
         disk.mark("time", self.broker.clock.now_ms())
-        disk.mark(*what)
+        disk.mark(*fields)
 
     def steps(self, count: int) -> None:
         """So many steps."""
@@ -439,13 +439,13 @@ class Traffic:
         )
 
     async def _make(
-        self, command: Callable[[], RemotingCommand], kind: str, what: tuple[str, int]
+        self, command: Callable[[], RemotingCommand], kind: str, created: tuple[str, int]
     ) -> None:
-        """Ask for a topic or a group; once more when it was refused."""
+        """Create a topic or a group; repeat the request once if it was refused."""
 
         def note(answer: RemotingCommand) -> None:
             if answer.code == ResponseCode.SUCCESS:
-                self.mark(kind, what)
+                self.mark(kind, created)
 
         answer = await self._ask(command(), note)
         if answer.code != ResponseCode.SUCCESS:

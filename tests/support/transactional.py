@@ -1,6 +1,6 @@
 """Transactional traffic: half messages, their ends and the checks of a producer group.
 
-Marks in the journal, beside those of :mod:`tests.support.traffic`:
+Marks in the journal, in addition to those of :mod:`tests.support.traffic`:
 
 =========  ========================================================================
 half       a :class:`Half`: its position was answered
@@ -47,7 +47,7 @@ class Half(msgspec.Struct, frozen=True, kw_only=True):
 class Producer:
     """A producer that answers checks: as decided, "unknown" about a half it has not decided.
 
-    It rolls back what it does not know: the answer to its send was lost.
+    It rolls back unknown transactions: the response to their send was lost.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Transactions:
         broker.run(self._producer.register())
 
     def return_to(self, halves: Mapping[int, Half], decisions: Mapping[int, int]) -> None:
-        """Forget what happened after a cut: the producer lost its power too."""
+        """Return to the state before a cut: the producer lost its power, too."""
         self.halves = dict(halves)
         self.decisions = dict(decisions)
 

@@ -1,17 +1,18 @@
 """MQClientInstance: the producers and consumers of one client id, and their periodic work.
 
-=====================  ===========  ==========================================================
-task                   first / s    period
-=====================  ===========  ==========================================================
-routes of all topics   at start     ``poll_name_server_interval_ms``
-heartbeat              at start     ``heartbeat_broker_interval_ms``, and after changes
-commit of offsets      period       ``persist_consumer_offset_interval_ms``
-name servers by HTTP   at start     ``namesrv_url_interval_ms``, if they are discovered
-rebalance              at start     20 s; 1 s while a group is not balanced; at once on notice
-=====================  ===========  ==========================================================
+=====================  =================================================================
+task                   interval; the first run is one interval after the start
+=====================  =================================================================
+routes of all topics   ``poll_name_server_interval_ms``
+heartbeat              ``heartbeat_broker_interval_ms``; at once to brokers that are new
+commit of offsets      ``persist_consumer_offset_interval_ms``
+name servers by HTTP   ``namesrv_url_interval_ms``, if they are discovered; also at start
+rebalance              20 s, 1 s while a group is not balanced; at once when a consumer
+                       starts or a broker notifies that the members changed
+=====================  =================================================================
 
-A failing task is logged and repeated: one broker or name server that is down must not end the work
-for the others.
+A task that fails is logged and repeated: one broker or name server that is down must not stop the
+work for the others. Producers and consumers send their own first heartbeat.
 
 **Source:** RocketMQ ``MQClientInstance``, ``ClientRemotingProcessor``, ``RebalanceService``.
 """
@@ -90,7 +91,7 @@ class ConsumerInner(Protocol):
         ...
 
     async def rebalance(self) -> bool:
-        """Rebalance all topics once; returns whether the result is final."""
+        """Rebalance all topics once; return whether the group is balanced."""
         ...
 
     async def persist_offsets(self) -> None:
@@ -101,7 +102,7 @@ class ConsumerInner(Protocol):
 class MQClientInstance:
     """One client id: its connections, routes, producers and consumers.
 
-    ``transport`` makes the transport from configuration and handlers; ``clock`` gives the time.
+    ``transport`` builds the transport from configuration and handlers.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class MQClientInstance:
             self.transport, self.name_servers, timeout_ms=config.mq_client_api_timeout_ms
         )
         self.routes = TopicRoutes(self.api)
-        self.routes.on_change.append(self._greet_new_brokers)
+        self.routes.on_change.append(self._send_first_heartbeats)
         self.producers: dict[str, ProducerInner] = {}
         self.consumers: dict[str, ConsumerInner] = {}
         self.users = 0  # clients that share this instance; the last one stops it
@@ -134,8 +135,8 @@ class MQClientInstance:
         self._rebalance_now = asyncio.Event()
         self._heartbeat_lock = asyncio.Lock()
         self._started: asyncio.Task[None] | None = None
-        self._greetings: set[asyncio.Task[None]] = set()
-        self._greeted: set[str] = set()
+        self._first_heartbeats: set[asyncio.Task[int]] = set()
+        self._heartbeat_sent: set[str] = set()  # addresses that got at least one
 
     # ---- life cycle
 
@@ -149,23 +150,20 @@ class MQClientInstance:
         config = self.config
         if self.name_servers.discovers:
             await self.name_servers.discover()
-            self._every(config.namesrv_url_interval_ms, self._discover)
-        self._every(config.poll_name_server_interval_ms, self.refresh_routes)
-        self._every(config.heartbeat_broker_interval_ms, self._beat)
-        self._every(config.persist_consumer_offset_interval_ms, self.persist_offsets)
+            self.every(config.namesrv_url_interval_ms, self.name_servers.discover)
+        self.every(config.poll_name_server_interval_ms, self.refresh_routes)
+        self.every(config.heartbeat_broker_interval_ms, self.heartbeat)
+        self.every(config.persist_consumer_offset_interval_ms, self.persist_offsets)
         self._spawn(self._rebalance_service())
 
-    def _every(self, period_ms: float, work: Callable[[], Awaitable[None]]) -> None:
-        self._spawn(self._repeat(period_ms, work))
-
-    def every(self, period_ms: float, work: Callable[[], Awaitable[None]]) -> None:
+    def every(self, period_ms: float, work: Callable[[], Awaitable[object]]) -> None:
         """Run ``work`` every ``period_ms`` until the instance stops; errors are logged."""
-        self._every(period_ms, work)
+        self._spawn(self._repeat(period_ms, work))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work))
 
-    async def _repeat(self, period_ms: float, work: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, period_ms: float, work: Callable[[], Awaitable[object]]) -> None:
         while True:
             await asyncio.sleep(period_ms / 1000)
             try:
@@ -177,7 +175,7 @@ class MQClientInstance:
 
     async def shutdown(self) -> None:
         """Stop the periodic work and close all connections."""
-        tasks = [*self._tasks, *self._greetings]
+        tasks = [*self._tasks, *self._first_heartbeats]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -205,7 +203,7 @@ class MQClientInstance:
         self.consumers[consumer.group] = consumer
 
     async def unregister(self, *, producer_group: str = "", consumer_group: str = "") -> None:
-        """Remove a group here and at every broker; brokers that do not answer expire it."""
+        """Remove a group here and on all brokers; others remove it by time-out."""
         if producer_group:
             self.producers.pop(producer_group, None)
             self._group_handlers.pop((RequestCode.CHECK_TRANSACTION_STATE, producer_group), None)
@@ -227,15 +225,15 @@ class MQClientInstance:
                 log.info("%s: unregister: %s", self.client_id, result.message)
 
     def add_handler(self, code: int, handler: BrokerRequestHandler) -> None:
-        """Handle requests of brokers with this code."""
+        """Register the handler of a request code that brokers send."""
         self._handlers[code] = handler
 
     def add_group_handler(self, code: int, group: str, handler: BrokerRequestHandler) -> None:
-        """Handle requests of brokers with this code about one consumer group."""
+        """Register the handler of a request code for one group; it precedes that of the code."""
         self._group_handlers[code, group] = handler
 
     async def _handle(self, address: str, command: RemotingCommand) -> RemotingCommand | None:
-        """Dispatch a request of a broker."""
+        """Call the handler of a broker's request, or answer that there is none."""
         group = _group_of(command)
         handler = self._group_handlers.get((command.code, group)) or self._handlers.get(
             command.code
@@ -250,9 +248,6 @@ class MQClientInstance:
 
     # ---- periodic work
 
-    async def _discover(self) -> None:
-        await self.name_servers.discover()
-
     async def refresh_routes(self) -> None:
         """Refresh the routes of all topics in use."""
         topics: set[str] = set()
@@ -261,9 +256,6 @@ class MQClientInstance:
         for consumer in self.consumers.values():
             topics.update(consumer.subscribed_topics())
         await self.routes.refresh_all(topics)
-
-    async def _beat(self) -> None:
-        await self.heartbeat()
 
     def heartbeat_data(self) -> HeartbeatData:
         """Return the heartbeat of this client."""
@@ -278,9 +270,9 @@ class MQClientInstance:
     async def heartbeat(
         self, addresses: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> int:
-        """Send a heartbeat to brokers, by default all known; returns how many answered.
+        """Send a heartbeat to brokers, by default all known; return how many answered.
 
-        Producers are known to masters only; a client with consumers also to slaves.
+        Slaves get it only from clients with consumers.
         """
         if not self.producers and not self.consumers:
             return 0
@@ -289,8 +281,9 @@ class MQClientInstance:
             known = self.routes.all_addresses()
             wanted = set(known if addresses is None else addresses)
             if not self.consumers:
+                # known: address → whether it is a master
                 wanted = {address for address in wanted if known.get(address, True)}
-            self._greeted |= wanted
+            self._heartbeat_sent |= wanted
             body = data.to_bytes()
             results = await asyncio.gather(
                 *(
@@ -306,20 +299,17 @@ class MQClientInstance:
                 raise result
         return sum(not isinstance(result, BaseException) for result in results)
 
-    def _greet_new_brokers(self, topic: str) -> None:
-        """Send a heartbeat to brokers that a route names for the first time, without waiting.
+    def _send_first_heartbeats(self, topic: str) -> None:
+        """Send a heartbeat, in the background, to brokers that are new in the routes.
 
-        Java leaves them to the next heartbeat: a consumer of a topic that was just created would
+        In Java they get it at the next interval: a consumer of a topic that was just created would
         not be a member of its group for up to 30 s.
         """
-        fresh = set(self.routes.all_addresses()) - self._greeted
+        fresh = set(self.routes.all_addresses()) - self._heartbeat_sent
         if fresh and (self.producers or self.consumers):
-            task = asyncio.get_running_loop().create_task(self._greet(fresh))
-            self._greetings.add(task)
-            task.add_done_callback(self._greetings.discard)
-
-    async def _greet(self, addresses: set[str]) -> None:
-        await self.heartbeat(addresses)
+            task = asyncio.get_running_loop().create_task(self.heartbeat(fresh))
+            self._first_heartbeats.add(task)
+            task.add_done_callback(self._first_heartbeats.discard)
 
     async def persist_offsets(self) -> None:
         """Commit the offsets of every consumer."""
@@ -350,7 +340,7 @@ class MQClientInstance:
                 interval_s = max(0.01, REBALANCE_MIN_INTERVAL_S - took_s)
 
     async def rebalance_all(self) -> bool:
-        """Rebalance every consumer once; returns whether all results are final."""
+        """Rebalance every consumer once; return whether all groups are balanced."""
         balanced = True
         for consumer in list(self.consumers.values()):
             try:
@@ -371,9 +361,10 @@ class MQClientInstance:
         return None
 
     async def check_client_in_broker(self, group: str, subscription: SubscriptionData) -> None:
-        """Let one broker check an SQL92 expression: its listener would otherwise just stay idle.
+        """Let one broker compile an SQL92 expression: an invalid one would just deliver nothing.
 
-        Raises ClientError if the broker refuses it.
+        ClientError if the broker refuses it. Tag expressions and topics without a known route are
+        not checked.
 
         **Source:** RocketMQ ``MQClientInstance#checkClientInBroker``.
         """
@@ -393,7 +384,7 @@ class MQClientInstance:
             except BrokerError as error:
                 raise ClientError(
                     f"subscription of {subscription.topic} by SQL92: {error.remark}",
-                    "is enablePropertyFilter=true set on the broker?",
+                    "check the expression, and enablePropertyFilter=true in broker.conf",
                 ) from error
 
     async def consumer_ids(self, topic: str, group: str) -> list[str] | None:
@@ -404,7 +395,7 @@ class MQClientInstance:
         try:
             return await self.api.consumer_ids(address, group)
         except BrokerError as error:
-            if error.code != ResponseCode.SYSTEM_ERROR:
+            if error.code != ResponseCode.SYSTEM_ERROR:  # sent for a group without members
                 log.warning("members of %s: %s", group, error.message)
             return None
         except RocketMQError as error:
@@ -419,6 +410,7 @@ class MQClientInstance:
         return random.choice(addresses) if addresses else None
 
     def _any_address(self, broker_name: str) -> str | None:
+        """Return the address of the master, else of a slave."""
         found = self.routes.reader(broker_name, 0)
         return None if found is None else found[0]
 

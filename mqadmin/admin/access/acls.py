@@ -16,10 +16,10 @@ from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.remoting.protocol.body.auth import AclInfo, PolicyEntryInfo, PolicyInfo
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
-from mqadmin.admin.access.replies import found_values
+from mqadmin.admin.access.replies import EntryReader, found_values
 from mqadmin.admin.change import State, apply_plan
-from mqadmin.admin.failure import having, part_errors
-from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
+from mqadmin.admin.failure import part_errors
+from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
 
@@ -61,6 +61,13 @@ class AclAdmin:
 
     def __init__(self, admin: AdminSession) -> None:
         self._admin = admin
+        self._rules = EntryReader(
+            admin,
+            get_code=RequestCode.AUTH_GET_ACL,
+            list_code=RequestCode.AUTH_LIST_ACL,
+            name_field="subject",
+            missing=_no_rules,
+        )
 
     def list(
         self,
@@ -93,7 +100,7 @@ class AclAdmin:
     ) -> Listing[AclRecord]:
         """Return the rules of a subject on each broker process that has some."""
         targets = self._admin.topology.all(cluster=cluster, broker=broker)
-        good, errors = part_errors(targets, self._infos(targets, subject))
+        good, errors = part_errors(targets, self._rules.named(targets, subject))
         items = [record for target, info in good if info for record in _records(info, target)]
         return Listing(items=items, errors=errors)
 
@@ -102,8 +109,8 @@ class AclAdmin:
     ) -> Plan:
         """Plan new rules; ClientError if the subject has a rule for one of the resources."""
         _check(rule)
-        targets = self._targets(cluster, broker)
-        good, errors = part_errors(targets, self._infos(targets, rule.subject))
+        targets = self._rules.targets(cluster, broker)
+        good, errors = part_errors(targets, self._rules.named(targets, rule.subject))
         changes = []
         for target, info in good:
             before = None if info is None else _state(info)
@@ -121,7 +128,7 @@ class AclAdmin:
     ) -> Plan:
         """Plan a change of a subject's rules; rules for other resources are kept."""
         _check(rule)
-        found, errors = self._existing(rule.subject, cluster, broker)
+        found, errors = self._rules.existing(rule.subject, cluster, broker)
         changes = [_set(target, "update", _state(info), rule) for target, info in found]
         return Plan(kind="acl.update", subject=rule.subject, changes=changes, errors=errors)
 
@@ -134,7 +141,7 @@ class AclAdmin:
         broker: str | None = None,
     ) -> Plan:
         """Plan to remove the rule for ``resource``, or all rules of a subject."""
-        found, errors = self._existing(subject, cluster, broker)
+        found, errors = self._rules.existing(subject, cluster, broker)
         changes = []
         for target, info in found:
             before = _state(info)
@@ -164,19 +171,9 @@ class AclAdmin:
 
         **Source:** RocketMQ ``CopyAclsSubCommand``.
         """
-        (start,) = self._admin.topology.named(source)[:1]
         (place,) = self._admin.topology.named(target)[:1]
-        (found,) = found_values(self._admin, [start], RequestCode.AUTH_LIST_ACL)
-        if isinstance(found, RocketMQError):
-            raise found
-        infos = {info.subject: info for info in (found.items if found is not None else ())}
-        for name in subjects or sorted(infos):
-            info = infos.get(name)
-            if info is None:
-                raise ClientError(
-                    f"{name} has no rules on {source}", "mqadmin acl list lists the rules"
-                )
-            good, errors = part_errors([place], self._infos([place], name))
+        for name, info in self._rules.to_copy(source, subjects):
+            good, errors = part_errors([place], self._rules.named([place], name))
             changes = [
                 _put(there, None if one is None else _state(one), info, _state(info))
                 for there, one in good
@@ -188,30 +185,12 @@ class AclAdmin:
         self._admin.renew()
         return apply_plan(self._admin, plan, self._states)
 
-    def _targets(self, cluster: str | None, broker: str | None) -> Sequence[Target]:
-        if cluster is None and broker is None:
-            cluster = self._admin.topology.only_cluster()
-        return self._admin.topology.all(cluster=cluster, broker=broker)
-
-    def _existing(
-        self, subject: str, cluster: str | None, broker: str | None
-    ) -> tuple[Sequence[tuple[Target, Any]], Sequence[TargetError]]:
-        targets = self._targets(cluster, broker)
-        missing = ClientError(
-            f"{subject} has no rules on {broker or cluster or 'any broker'}",
-            "mqadmin acl list lists the rules",
-        )
-        return having(targets, self._infos(targets, subject), missing)
-
-    def _infos(self, targets: Sequence[Target], subject: str) -> Sequence[Any]:
-        return found_values(self._admin, targets, RequestCode.AUTH_GET_ACL, subject=subject)
-
     def _states(self, plan: Plan) -> Sequence[State | RocketMQError]:
-        targets = [Target(address=change.address) for change in plan.changes]
-        return [
-            found if found is None or isinstance(found, RocketMQError) else _state(found)
-            for found in self._infos(targets, plan.subject)
-        ]
+        return self._rules.states(plan, _state)
+
+
+def _no_rules(subject: str, place: str) -> ClientError:
+    return ClientError(f"{subject} has no rules on {place}", "mqadmin acl list lists the rules")
 
 
 def _check(rule: Rule) -> None:

@@ -16,10 +16,10 @@ from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.remoting.protocol.body.auth import UserInfo
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
-from mqadmin.admin.access.replies import found_values
+from mqadmin.admin.access.replies import EntryReader, found_values
 from mqadmin.admin.change import State, apply_plan, creation_plan
-from mqadmin.admin.failure import having, part_errors
-from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
+from mqadmin.admin.failure import part_errors
+from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
 
@@ -49,6 +49,13 @@ class UserAdmin:
 
     def __init__(self, admin: AdminSession) -> None:
         self._admin = admin
+        self._users = EntryReader(
+            admin,
+            get_code=RequestCode.AUTH_GET_USER,
+            list_code=RequestCode.AUTH_LIST_USER,
+            name_field="username",
+            missing=_no_user,
+        )
         self._password: str | None = None  # of the plan, for the comparison after it was applied
 
     def list(
@@ -73,7 +80,7 @@ class UserAdmin:
     ) -> Listing[UserRecord]:
         """Return the user on each broker process that has it."""
         targets = self._admin.topology.all(cluster=cluster, broker=broker)
-        good, errors = part_errors(targets, self._infos(targets, username))
+        good, errors = part_errors(targets, self._users.named(targets, username))
         items = [_record(found, target) for target, found in good if found is not None]
         return Listing(items=items, errors=errors)
 
@@ -91,8 +98,8 @@ class UserAdmin:
         _check_name(username)
         if not password:
             raise ConfigError(f"user {username}: the password is empty")
-        targets = self._targets(cluster, broker)
-        good, errors = part_errors(targets, self._infos(targets, username))
+        targets = self._users.targets(cluster, broker)
+        good, errors = part_errors(targets, self._users.named(targets, username))
         self._password = password
         info = UserInfo(username=username, password=password, user_type=user_type)
         after = {"userType": user_type, "userStatus": ENABLE, "password": GIVEN}
@@ -137,7 +144,7 @@ class UserAdmin:
             username=username, password=password, user_type=user_type, user_status=user_status
         )
         changes = []
-        existing, errors = self._existing(username, cluster, broker)
+        existing, errors = self._users.existing(username, cluster, broker)
         for target, found in existing:
             before = _state(found, password)
             changes.append(_change(target, "update", before, {**before, **wanted}, info))
@@ -147,7 +154,7 @@ class UserAdmin:
         self, username: str, *, cluster: str | None = None, broker: str | None = None
     ) -> Plan:
         """Plan to remove a user; ClientError if no broker has it."""
-        found, errors = self._existing(username, cluster, broker)
+        found, errors = self._users.existing(username, cluster, broker)
         changes = [
             _change(target, "delete", _state(one, None), None, UserInfo(username=username))
             for target, one in found
@@ -163,16 +170,9 @@ class UserAdmin:
         **Source:** RocketMQ ``CopyUsersSubCommand``.
         """
         (place,) = self._admin.topology.named(target)[:1]
-        infos = {info.username: info for info in self._all_infos(source)}
-        for name in usernames or sorted(infos):
-            info = infos.get(name)
-            if info is None:
-                raise ClientError(
-                    f"user {name} does not exist on {source}",
-                    "mqadmin user list lists the users",
-                )
+        for name, info in self._users.to_copy(source, usernames):
             self._password = info.password
-            good, errors = part_errors([place], self._infos([place], name))
+            good, errors = part_errors([place], self._users.named([place], name))
             changes = []
             for there, found in good:
                 before = None if found is None else _state(found, info.password)
@@ -180,45 +180,19 @@ class UserAdmin:
                 changes.append(_change(there, action, before, _state(info, info.password), info))
             yield Plan(kind="user.copy", subject=name, changes=changes, errors=errors)
 
-    def _all_infos(self, broker: str) -> Sequence[Any]:
-        """Return every user of a broker; raises its error."""
-        (place,) = self._admin.topology.named(broker)[:1]
-        (found,) = found_values(self._admin, [place], RequestCode.AUTH_LIST_USER)
-        if isinstance(found, RocketMQError):
-            raise found
-        return [] if found is None else list(found.items)
-
     def apply(self, plan: Plan) -> Outcome:
         """Apply a plan of this noun; see :func:`~mqadmin.admin.change.apply_plan`."""
         self._admin.renew()
         return apply_plan(self._admin, plan, self._states)
 
-    def _targets(self, cluster: str | None, broker: str | None) -> Sequence[Target]:
-        if cluster is None and broker is None:
-            cluster = self._admin.topology.only_cluster()
-        return self._admin.topology.all(cluster=cluster, broker=broker)
-
-    def _existing(
-        self, username: str, cluster: str | None, broker: str | None
-    ) -> tuple[Sequence[tuple[Target, Any]], Sequence[TargetError]]:
-        targets = self._targets(cluster, broker)
-        missing = ClientError(
-            f"user {username} does not exist on {broker or cluster or 'any broker'}",
-            "mqadmin user list lists the users",
-        )
-        return having(targets, self._infos(targets, username), missing)
-
-    def _infos(self, targets: Sequence[Target], username: str) -> Sequence[Any]:
-        return found_values(self._admin, targets, RequestCode.AUTH_GET_USER, username=username)
-
     def _states(self, plan: Plan) -> Sequence[State | RocketMQError]:
-        targets = [Target(address=change.address) for change in plan.changes]
-        return [
-            found
-            if found is None or isinstance(found, RocketMQError)
-            else _state(found, self._password)
-            for found in self._infos(targets, plan.subject)
-        ]
+        return self._users.states(plan, lambda found: _state(found, self._password))
+
+
+def _no_user(username: str, place: str) -> ClientError:
+    return ClientError(
+        f"user {username} does not exist on {place}", "mqadmin user list lists the users"
+    )
 
 
 def _check_name(username: str) -> None:

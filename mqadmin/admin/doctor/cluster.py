@@ -1,8 +1,10 @@
 """Examine a cluster: registration, name servers, versions, settings, load, clocks, slaves."""
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from broker.errors import RocketMQError
 from broker.message.record import decode_record
@@ -187,59 +189,80 @@ def _skew_findings(one: BrokerStatus, sent: float, received: float) -> list[Find
     ]
 
 
+class _LoadCheck(NamedTuple):
+    """A runtime value of a broker and the finding if it is above ``limit``.
+
+    ``message`` contains the value, ``fix`` the name of the broker. Above ``critical`` the finding
+    is critical, else it is a warning.
+    """
+
+    key: str
+    read: Callable[[Mapping[str, str], str], float | None]
+    limit: float
+    kind: str
+    message: str
+    cause: str
+    fix: str
+    critical: float = math.inf
+
+
+_LOAD_CHECKS = (
+    _LoadCheck(
+        "commitLogDiskRatio",
+        number,
+        DISK_WARNING,
+        "disk",
+        "{:.0%} of the file system is used",
+        cause="old files are deleted before fileReservedTime; at 90% sends are refused",
+        fix="add disk space, or lower fileReservedTime in broker.conf of {}",
+        critical=DISK_CRITICAL,
+    ),
+    _LoadCheck(
+        "pageCacheLockTimeMills",
+        millis,
+        LOCK_WARNING_S,
+        "pageCache",
+        "an append has waited for the page cache for {:.3f} s",
+        cause="the disk writes more slowly than messages arrive; from 1 s on sends fail",
+        fix="use a faster disk, or transientStorePoolEnable=true with ASYNC_FLUSH",
+    ),
+    _LoadCheck(
+        "sendThreadPoolQueueHeadWaitTimeMills",
+        millis,
+        WAIT_WARNING_S,
+        "sendQueue",
+        "a send has waited for a thread for {:.3f} s",
+        cause="the broker is overloaded; from waitTimeMillsInSendQueue (200 ms) sends fail",
+        fix="mqadmin cluster top shows the load; add a broker or slow down the producers",
+    ),
+    _LoadCheck(
+        "dispatchBehindBytes",
+        number,
+        DISPATCH_WARNING_BYTES,
+        "dispatchLag",
+        "{:.0f} bytes of the log have no ConsumeQueue units",
+        cause="the broker rebuilds after a start, or its disk is slow: consumers wait",
+        fix="mqadmin check broker {} shows whether the number falls",
+    ),
+)
+
+
 def load_findings(one: BrokerStatus) -> list[Finding]:
     """Return the findings of one broker about disk, page cache, waiting sends and dispatch."""
-    runtime, name = one.runtime, label_of(one)
-    findings = []
-    ratio = number(runtime, "commitLogDiskRatio")
-    if ratio is not None and ratio > DISK_WARNING:
-        findings.append(
-            Finding(
-                severity=CRITICAL if ratio > DISK_CRITICAL else WARNING,
-                kind="disk",
-                target=name,
-                message=f"{ratio:.0%} of the file system is used",
-                cause="old files are deleted before fileReservedTime; at 90% sends are refused",
-                fix=f"add disk space, or lower fileReservedTime in broker.conf of {name}",
-            )
+    name = label_of(one)
+    values = [(check, check.read(one.runtime, check.key)) for check in _LOAD_CHECKS]
+    return [
+        Finding(
+            severity=CRITICAL if value > check.critical else WARNING,
+            kind=check.kind,
+            target=name,
+            message=check.message.format(value),
+            cause=check.cause,
+            fix=check.fix.format(name),
         )
-    lock = millis(runtime, "pageCacheLockTimeMills")
-    if lock is not None and lock > LOCK_WARNING_S:
-        findings.append(
-            Finding(
-                severity=WARNING,
-                kind="pageCache",
-                target=name,
-                message=f"an append has waited for the page cache for {lock:.3f} s",
-                cause="the disk writes more slowly than messages arrive; from 1 s on sends fail",
-                fix="use a faster disk, or transientStorePoolEnable=true with ASYNC_FLUSH",
-            )
-        )
-    wait = millis(runtime, "sendThreadPoolQueueHeadWaitTimeMills")
-    if wait is not None and wait > WAIT_WARNING_S:
-        findings.append(
-            Finding(
-                severity=WARNING,
-                kind="sendQueue",
-                target=name,
-                message=f"a send has waited for a thread for {wait:.3f} s",
-                cause="the broker is overloaded; from waitTimeMillsInSendQueue (200 ms) sends fail",
-                fix="mqadmin cluster top shows the load; add a broker or slow down the producers",
-            )
-        )
-    dispatch = number(runtime, "dispatchBehindBytes")
-    if dispatch is not None and dispatch > DISPATCH_WARNING_BYTES:
-        findings.append(
-            Finding(
-                severity=WARNING,
-                kind="dispatchLag",
-                target=name,
-                message=f"{dispatch:.0f} bytes of the log have no ConsumeQueue units",
-                cause="the broker rebuilds after a start, or its disk is slow: consumers wait",
-                fix=f"mqadmin check broker {name} shows whether the number falls",
-            )
-        )
-    return findings
+        for check, value in values
+        if value is not None and value > check.limit
+    ]
 
 
 def _flush_findings(

@@ -9,6 +9,7 @@ process slows them. Each file of the store is mapped: ``vm.max_map_count`` limit
 import os
 import socket
 from pathlib import Path
+from typing import NamedTuple
 
 from broker.common.address import parse_address
 from broker.errors import RocketMQError
@@ -20,7 +21,6 @@ MAP_SHARE = 0.8
 MIN_MAP_COUNT = 65_530
 MIN_OPEN_FILES = 65_535
 FEW_OPEN_FILES = 10_000
-MAX_SWAPPINESS = 10
 
 
 def is_this_host(address: str) -> bool:
@@ -108,31 +108,53 @@ def _mappings(target: str, store: Path, proc: Path) -> list[Finding]:
     ]
 
 
+class _MemorySetting(NamedTuple):
+    """A setting of virtual memory, its largest advised value, and the finding above it."""
+
+    name: str
+    largest: int
+    kind: str
+    cause: str
+    advised: int
+    shown_with: str = ""
+
+
+_MEMORY_SETTINGS = (
+    _MemorySetting(
+        "swappiness",
+        10,
+        "osSwappiness",
+        "the kernel swaps out the broker in favour of the page cache",
+        advised=1,
+    ),
+    _MemorySetting(
+        "dirty_writeback_centisecs",
+        6000,
+        "osWriteback",
+        "with ASYNC_FLUSH a power cut loses more messages; os.sh sets it",
+        advised=500,
+        shown_with="dirty_ratio",
+    ),
+)
+
+
 def _memory(target: str, proc: Path) -> list[Finding]:
+    folder = proc / "sys" / "vm"
     findings = []
-    swappiness = _number(proc / "sys" / "vm" / "swappiness")
-    if swappiness is not None and swappiness > MAX_SWAPPINESS:
+    for setting in _MEMORY_SETTINGS:
+        value = _number(folder / setting.name)
+        if value is None or value <= setting.largest:
+            continue
+        other = setting.shown_with
         findings.append(
             Finding(
                 severity=NOTICE,
-                kind="osSwappiness",
+                kind=setting.kind,
                 target=target,
-                message=f"vm.swappiness={swappiness}",
-                cause="the kernel swaps out the broker in favour of the page cache",
-                fix="sysctl -w vm.swappiness=1",
-            )
-        )
-    writeback = _number(proc / "sys" / "vm" / "dirty_writeback_centisecs")
-    ratio = _number(proc / "sys" / "vm" / "dirty_ratio")
-    if writeback is not None and writeback > 6000:
-        findings.append(
-            Finding(
-                severity=NOTICE,
-                kind="osWriteback",
-                target=target,
-                message=f"vm.dirty_writeback_centisecs={writeback}, vm.dirty_ratio={ratio}",
-                cause="with ASYNC_FLUSH a power cut loses more messages; os.sh sets it",
-                fix="sysctl -w vm.dirty_writeback_centisecs=500",
+                message=f"vm.{setting.name}={value}"
+                + (f", vm.{other}={_number(folder / other)}" if other else ""),
+                cause=setting.cause,
+                fix=f"sysctl -w vm.{setting.name}={setting.advised}",
             )
         )
     return findings

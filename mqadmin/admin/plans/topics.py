@@ -44,6 +44,24 @@ class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str | None = None
     broker: str | None = None
 
+    def with_defaults(self, given: "TopicEntry") -> "TopicEntry":
+        """Return the entry with the settings of ``given`` where it has none."""
+        return TopicEntry(
+            topic=self.topic,
+            queues=self.queues or given.queues,
+            read_queues=self.read_queues or given.read_queues,
+            write_queues=self.write_queues or given.write_queues,
+            perm=given.perm if self.perm is None else self.perm,
+            order=given.order if self.order is None else self.order,
+            attributes=self.attributes or given.attributes,
+            cluster=self.cluster or given.cluster,
+            broker=self.broker or given.broker,
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments of ``TopicAdmin.plan_create`` and ``plan_update`` but the topic."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "topic"}
+
 
 def parse_topic_list(text: str, source: str) -> list[TopicEntry]:
     """Read a list of topics; ``source`` names it in a ConfigError."""

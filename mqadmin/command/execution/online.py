@@ -143,11 +143,11 @@ def topic_list(text: str, source: str) -> "list[TopicEntry]":
     return parse_topic_list(text, source)
 
 
-def topic_entry(topic: str) -> "TopicEntry":
-    """Return an entry of a list that names the topic only."""
+def topic_entry() -> "type[TopicEntry]":
+    """Return the type of an entry of a list of topics."""
     from mqadmin.admin.plans.topics import TopicEntry
 
-    return TopicEntry(topic=topic)
+    return TopicEntry
 
 
 def allocation_records(

@@ -3,7 +3,7 @@
 The scripts pass the words joined by newlines in ``_MQADMIN_WORDS``, the word under the cursor
 last; the output is one candidate per line (with a tab and its help for zsh and fish), or
 ``:files`` where a file name is expected. Names of topics, groups and brokers are queried from the
-cluster with a short deadline; there are no candidates when it does not respond.
+cluster with a short deadline; if it does not respond, there are no candidates.
 """
 
 import shlex
@@ -15,7 +15,7 @@ from mqadmin.command.framework.nouns import NOUNS, WORDS, load_noun
 from mqadmin.command.framework.options import GLOBALS
 from mqadmin.output.stdio import flush_out, silence_closed_pipe, write_out
 
-LIVE_LIMIT = 1_000  # matching names; a longer list is of no use
+MAX_LIVE_NAMES = 1_000  # matching names; shells do not show longer lists
 
 FILES = ":files"
 
@@ -113,8 +113,8 @@ def _words(environ: Mapping[str, str]) -> list[str]:
         raw = [*raw[: place + 1], *([""] * (place + 1 - len(raw)))]
     words: list[str] = []
     for word in raw:
-        glued = words and (word == "=" or words[-1].endswith("=")) and words[-1][:2] == "--"
-        if glued:
+        joined = words and (word == "=" or words[-1].endswith("=")) and words[-1][:2] == "--"
+        if joined:
             words[-1] += word
         else:
             words.append(word)
@@ -129,28 +129,28 @@ def _bash_tail(value: str, current: str, environ: Mapping[str, str]) -> str:
 
 
 def candidates(words: list[str], environ: Mapping[str, str]) -> list[Candidate]:
-    """Return the candidates for the last of ``words``, with one sentence each."""
-    place = _Place(words[:-1])
+    """Return the candidates for the last of ``words``, each with its help sentence."""
+    line = _CommandLine(words[:-1])
     current = words[-1]
-    if place.waiting is not None:
-        return _matching(current, _values(place.waiting, place, environ, current))
+    if line.pending is not None:
+        return _matching(current, _values(line.pending, line, environ, current))
     if current.startswith("--") and "=" in current:
         name, _, prefix = current.partition("=")
-        parameter = place.option(name)
+        parameter = line.option(name)
         if parameter is None or parameter.is_flag:
             return []
-        found = _matching(prefix, _values(parameter, place, environ, prefix))
+        found = _matching(prefix, _values(parameter, line, environ, prefix))
         return [(f"{name}={value}" if value != FILES else FILES, text) for value, text in found]
-    if current.startswith("-") and not place.only_places:
-        return _matching(current, _option_names(place))
-    if place.noun is None:
+    if current.startswith("-") and not line.options_ended:
+        return _matching(current, _option_names(line))
+    if line.noun is None:
         return _matching(current, _summaries())
-    if not place.at_verb:
-        return _matching(current, _verb_words(place))
-    argument = place.argument()
+    if not line.at_verb:
+        return _matching(current, _verb_words(line))
+    argument = line.argument()
     if argument is None:
         return []
-    return _matching(current, _values(argument, place, environ, current))
+    return _matching(current, _values(argument, line, environ, current))
 
 
 def _summaries() -> Iterator[Candidate]:
@@ -163,35 +163,39 @@ def _matching(current: str, found: Iterator[Candidate]) -> list[Candidate]:
     return [pair for pair in found if pair[0] == FILES or pair[0].startswith(current)]
 
 
-class _Place:
-    """The position on the command line: noun, verb and options parsed from the earlier words."""
+class _CommandLine:
+    """The words before the one to complete, parsed: noun, verb, options, number of arguments.
+
+    ``pending`` is the option whose value is the word to complete; ``options_ended`` is true after
+    ``--``.
+    """
 
     def __init__(self, words: list[str]) -> None:
         self.noun: Noun | None = None
         self.words: tuple[str, ...] = ()
         self.at_verb = False
-        self.own: tuple[Parameter, ...] = ()
+        self.parameters: tuple[Parameter, ...] = ()
         self.given: dict[str, Any] = {}
-        self.places = 0
-        self.only_places = False
-        self.waiting: Parameter | None = None
+        self.argument_count = 0
+        self.options_ended = False
+        self.pending: Parameter | None = None
         for word in words:
             self._step(word)
 
     def _step(self, word: str) -> None:
-        if self.waiting is not None:
-            self.given[self.waiting.name] = word
-            self.waiting = None
+        if self.pending is not None:
+            self.given[self.pending.name] = word
+            self.pending = None
         elif word == "--":
-            self.only_places = True
-        elif word.startswith("-") and len(word) > 1 and not self.only_places:
+            self.options_ended = True
+        elif word.startswith("-") and len(word) > 1 and not self.options_ended:
             name, equals, text = word.partition("=")
             parameter = self.option(name)
             if parameter is None:
                 return
             self.given[parameter.name] = text if equals else True
             if not parameter.is_flag and not equals:
-                self.waiting = parameter
+                self.pending = parameter
         elif self.noun is None:
             if word in NOUNS:
                 self.noun = load_noun(word)
@@ -199,7 +203,7 @@ class _Place:
         elif not self.at_verb:
             self._verb_word(word)
         else:
-            self.places += 1
+            self.argument_count += 1
 
     def _verb_word(self, word: str) -> None:
         assert self.noun is not None
@@ -209,51 +213,53 @@ class _Place:
     def _enter(self, verb: Verb | None) -> None:
         if verb is not None:
             self.at_verb = True
-            self.own = verb.parameters
+            self.parameters = verb.parameters
 
     def option(self, name: str) -> Parameter | None:
-        for parameter in (*self.own, *GLOBALS):
+        """Return the option with this name, the verb's before a global one; None if unknown."""
+        for parameter in (*self.parameters, *GLOBALS):
             marker = parameter.marker
             if isinstance(marker, Option) and (name in marker.names or name == marker.negative):
                 return parameter
         return None
 
     def argument(self) -> Parameter | None:
-        arguments = [p for p in self.own if not p.is_option]
-        if self.places < len(arguments):
-            return arguments[self.places]
+        """Return the argument to complete, None if the command takes no further one."""
+        arguments = [p for p in self.parameters if not p.is_option]
+        if self.argument_count < len(arguments):
+            return arguments[self.argument_count]
         return arguments[-1] if arguments and arguments[-1].multiple else None
 
 
-def _option_names(place: _Place) -> Iterator[Candidate]:
-    for parameter in (*place.own, *GLOBALS):
+def _option_names(line: _CommandLine) -> Iterator[Candidate]:
+    for parameter in (*line.parameters, *GLOBALS):
         marker = parameter.marker
         if not isinstance(marker, Option):
             continue
-        if parameter.name in place.given and not parameter.multiple:
+        if parameter.name in line.given and not parameter.multiple:
             continue
         for name in (*marker.names, marker.negative):
             if name.startswith("--"):
                 yield name, marker.help
-    if place.at_verb or place.noun is None:
+    if line.at_verb or line.noun is None:
         yield "--help", "Show help and exit."
-    if place.noun is None:
+    if line.noun is None:
         yield "--version", "Print the version."
         yield "--show-completion", "Print the completion script of a shell."
 
 
-def _verb_words(place: _Place) -> Iterator[Candidate]:
-    assert place.noun is not None
-    depth = len(place.words)
+def _verb_words(line: _CommandLine) -> Iterator[Candidate]:
+    assert line.noun is not None
+    depth = len(line.words)
     seen = set()
-    for words, verb in place.noun.verbs.items():
-        if words[:depth] == place.words and len(words) > depth and words[depth] not in seen:
+    for words, verb in line.noun.verbs.items():
+        if words[:depth] == line.words and len(words) > depth and words[depth] not in seen:
             seen.add(words[depth])
             yield words[depth], verb.paragraphs[0]
 
 
 def _values(
-    parameter: Parameter, place: _Place, environ: Mapping[str, str], prefix: str
+    parameter: Parameter, line: _CommandLine, environ: Mapping[str, str], prefix: str
 ) -> Iterator[Candidate]:
     for choice in parameter.choices:
         yield choice, ""
@@ -261,7 +267,7 @@ def _values(
     if source == "file":
         yield FILES, ""
     elif source:
-        yield from _live(source, place.given, environ, prefix)
+        yield from _live(source, line.given, environ, prefix)
 
 
 def _live(
@@ -277,5 +283,5 @@ def _live(
         names = live_names(source, given, environ)
     except Exception:
         return
-    for name in sorted(name for name in names if name.startswith(prefix))[:LIVE_LIMIT]:
+    for name in sorted(name for name in names if name.startswith(prefix))[:MAX_LIVE_NAMES]:
         yield name, ""

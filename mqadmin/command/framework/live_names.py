@@ -6,7 +6,7 @@ from typing import Any
 from mqadmin.command.execution.online import clusters, connect, groups, topics
 from mqadmin.settings import config_path, load_contexts, resolve
 
-TIMEOUT_MS = 500  # the user is waiting after pressing the completion key
+TIMEOUT_MS = 500  # of all requests: the user waits after pressing the completion key
 
 
 def live_names(source: str, given: Mapping[str, Any], environ: Mapping[str, str]) -> set[str]:

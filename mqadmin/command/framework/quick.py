@@ -1,4 +1,4 @@
-"""The quick parser: correct command lines without importing Typer.
+"""The quick parser: parse valid command lines without importing Typer.
 
 Commands often run from cron, and start-up is most of their cost. This parser uses the
 declarations directly and supports no help, suggestions or usage errors: on an unknown word, an
@@ -35,7 +35,7 @@ def parse(words: Sequence[str]) -> Parsed | None:
 
 def _parse(words: list[str]) -> Parsed:
     before = _Reader(GLOBALS)
-    rest = before.read(words, stop_at_place=True)
+    rest = before.read(words, stop_at_argument=True)
     if not rest:
         raise Declined
     noun = load_noun(rest[0], rest[1] if len(rest) > 1 else "") if rest[0] in NOUNS else None
@@ -45,8 +45,8 @@ def _parse(words: list[str]) -> Parsed:
     verb, count = found
     own = _Reader((*GLOBALS, *verb.parameters))  # a verb's option overrides a global one
     own.read(rest[1 + count :])
-    own.fill_places(verb.parameters)
-    values = {p.name: own.final(p) for p in verb.parameters}
+    own.fill_arguments(verb.parameters)
+    values = {p.name: own.value_of(p) for p in verb.parameters}
     global_names = {id(p) for p in GLOBALS}
     after = {p.name: value for p, value in own.given() if id(p) in global_names}
     options = merged({p.name: value for p, value in before.given()}, after)
@@ -72,7 +72,7 @@ class _Reader:
         self.by_name: dict[str, tuple[Parameter, bool]] = {}
         self.values: dict[int, Any] = {}
         self.parameters = {id(p): p for p in parameters}
-        self.places: list[str] = []
+        self.arguments: list[str] = []
         for parameter in parameters:
             if isinstance(parameter.marker, Option):
                 for name in parameter.marker.names:
@@ -80,28 +80,28 @@ class _Reader:
                 if parameter.marker.negative:
                     self.by_name[parameter.marker.negative] = (parameter, False)
 
-    def read(self, words: list[str], *, stop_at_place: bool = False) -> list[str]:
+    def read(self, words: list[str], *, stop_at_argument: bool = False) -> list[str]:
         """Parse options and arguments.
 
-        With ``stop_at_place`` parsing stops at the first argument; return the words from it on.
+        With ``stop_at_argument`` parsing stops at the first argument; return the words from it on.
         """
         position = 0
         while position < len(words):
             word = words[position]
             position += 1
             if word == "--":
-                if stop_at_place:
+                if stop_at_argument:
                     raise Declined
-                self.places.extend(words[position:])
+                self.arguments.extend(words[position:])
                 return []
             if word.startswith("--"):
                 position = self._long(word, words, position)
             elif word.startswith("-") and len(word) > 1:
                 position = self._short(word, words, position)
-            elif stop_at_place:
+            elif stop_at_argument:
                 return words[position - 1 :]
             else:
-                self.places.append(word)
+                self.arguments.append(word)
         return []
 
     def _long(self, word: str, words: list[str], position: int) -> int:
@@ -115,7 +115,7 @@ class _Reader:
         if equals:
             self._take(parameter, text)
             return position
-        return self._next(parameter, words, position)
+        return self._take_next(parameter, words, position)
 
     def _short(self, word: str, words: list[str], position: int) -> int:
         for place in range(1, len(word)):
@@ -125,14 +125,14 @@ class _Reader:
                 continue
             attached = word[place + 1 :]
             if not attached:
-                return self._next(parameter, words, position)
+                return self._take_next(parameter, words, position)
             if attached.startswith("="):
                 raise Declined
             self._take(parameter, attached)
             return position
         return position
 
-    def _next(self, parameter: Parameter, words: list[str], position: int) -> int:
+    def _take_next(self, parameter: Parameter, words: list[str], position: int) -> int:
         if position >= len(words):
             raise Declined
         self._take(parameter, words[position])
@@ -157,9 +157,9 @@ class _Reader:
         else:
             self.values[id(parameter)] = value
 
-    def fill_places(self, parameters: Sequence[Parameter]) -> None:
-        """Assign the words to the arguments in order; decline too many."""
-        words = self.places
+    def fill_arguments(self, parameters: Sequence[Parameter]) -> None:
+        """Assign the words that are not options to the arguments in order; decline too many."""
+        words = self.arguments
         for parameter in parameters:
             if parameter.is_option:
                 continue
@@ -177,7 +177,7 @@ class _Reader:
         """Return the parameters that occurred, with their values."""
         return [(self.parameters[key], value) for key, value in self.values.items()]
 
-    def final(self, parameter: Parameter) -> Any:
+    def value_of(self, parameter: Parameter) -> Any:
         """Return the value or default of a parameter; decline if a required one is missing."""
         if id(parameter) in self.values:
             return self.values[id(parameter)]

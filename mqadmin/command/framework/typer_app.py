@@ -27,7 +27,12 @@ from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.stdio import end_interrupted_line, silence_closed_pipe, write_err, write_out
 
 GLOBALS_KEY = "mqadmin.globals"
-_PREFIX = "global_"  # keeps a verb's own --context apart from the global one
+_PREFIX = "global_"  # a verb may have an option of the same name, such as --context
+
+EPILOG = (
+    "Global options (-n, -o, --timeout, --context, -v and others) are accepted, too: "
+    "mqadmin --help lists them."
+)
 
 
 class VerbCommand(TyperCommand):
@@ -86,7 +91,7 @@ class LazyGroup(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Load the noun selected by the first word; else a usage error with a suggestion."""
+        """Load the noun that the first word selects, or a plugin; else a usage error."""
         if args and args[0] in NOUNS:
             return args[0], self.load(args[0], args[1] if len(args) > 1 else ""), args[1:]
         if args and args[0] in WORDS:
@@ -151,7 +156,7 @@ def usage_error(error: Any, words: Sequence[str]) -> int:
 
 
 def form_in(words: Sequence[str]) -> str:
-    """Find the output form on a command line that could not be parsed."""
+    """Return the value of -o on a command line that could not be parsed, else the default."""
     form = os.environ.get("MQADMIN_OUTPUT", "table")
     for position, word in enumerate(words):
         if word in ("-o", "--output"):
@@ -180,7 +185,7 @@ def noun_group(noun: Noun) -> Any:
             cls=_command_class(verb),
             help=verb_help(verb),
             short_help=verb.paragraphs[0],
-            epilog=_epilog(verb),
+            epilog=EPILOG,
             context_settings={"help_option_names": ["-h", "--help"]},
         )(_callback(verb))
     group = typer.main.get_group(app)  # get_command would not make a group of a single verb
@@ -212,13 +217,6 @@ def verb_help(verb: Verb) -> str:
     head, *rest = verb.paragraphs
     examples = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in verb.examples)
     return "\n\n".join([head, *rest, examples])
-
-
-def _epilog(verb: Verb) -> str:
-    return (
-        "Global options (-n, -o, --timeout, --context, -v and others) are accepted, too: "
-        "mqadmin --help lists them."
-    )
 
 
 def _callback(verb: Verb) -> Callable[..., None]:
@@ -278,7 +276,7 @@ def _typer_parameter(
     else:
         info = typer.Argument(
             help=marker.help,
-            metavar=_place(marker, parameter),
+            metavar=_argument_metavar(marker, parameter),
             show_default=False,
             parser=_parser(parameter),
         )
@@ -296,7 +294,7 @@ def _typer_parameter(
     )
 
 
-def _place(marker: Argument, parameter: Parameter) -> str:
+def _argument_metavar(marker: Argument, parameter: Parameter) -> str:
     return f"{marker.metavar}..." if parameter.multiple else marker.metavar
 
 

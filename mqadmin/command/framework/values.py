@@ -1,4 +1,4 @@
-"""Option texts to values; each function raises ``ValueError`` with the reason.
+"""Parsers of option values; each function raises ``ValueError`` with the reason.
 
 ``broker.common.topic`` is imported in the functions that need it: it imports msgspec, which takes
 as long as the interpreter itself, and completion needs only the declarations.
@@ -14,7 +14,8 @@ from broker.errors import RocketMQError
 NOW_WORD = "now"
 
 
-def _reasoned(parse: Callable[[str], int], text: str) -> int:
+def _with_value_error(parse: Callable[[str], int], text: str) -> int:
+    """Call a parser of the core, whose RocketMQError becomes a ValueError."""
     try:
         return parse(text)
     except RocketMQError as error:
@@ -23,17 +24,17 @@ def _reasoned(parse: Callable[[str], int], text: str) -> int:
 
 def duration_ms(text: str) -> int:
     """Read a duration (``500ms 10s 5m 2h 7d``) as milliseconds."""
-    return _reasoned(parse_duration_ms, text)
+    return _with_value_error(parse_duration_ms, text)
 
 
 def time_ms(text: str) -> int:
-    """Read a time as epoch milliseconds: RFC 3339, ``now``, ``-2h``, epoch in s or ms…"""
+    """Read a time as epoch ms: RFC 3339, ``now``, ``-2h``, seconds or ms since the epoch."""
     now_ms = int(time.time() * 1000)
-    return _reasoned(lambda word: parse_time_ms(word, now_ms), text)
+    return _with_value_error(lambda word: parse_time_ms(word, now_ms), text)
 
 
 def time_range(text: str) -> str:
-    """Check a window: ``START..END``, each side a time or empty, not both empty."""
+    """Check a range ``START..END`` of times, one of which may be empty; return the text."""
 
     def check(word: str) -> int:
         start, end = parse_time_range(word, int(time.time() * 1000))
@@ -41,7 +42,7 @@ def time_range(text: str) -> str:
             raise ValueError("both ends of the window are open")
         return 0
 
-    _reasoned(check, text)
+    _with_value_error(check, text)
     return text
 
 
@@ -52,8 +53,8 @@ def _perm_functions() -> tuple[Callable[[str], int], Callable[[int], str]]:
 
 
 def perm(text: str) -> int:
-    """Read a permission (``rw``, ``r``, ``w`` or 2, 4, 6) as its bit sum."""
-    return _reasoned(_perm_functions()[0], text)
+    """Read a permission (``rw``, ``r``, ``w`` or 2, 4, 6) as a number: 4 read + 2 write."""
+    return _with_value_error(_perm_functions()[0], text)
 
 
 def perm_text(value: int) -> str:
@@ -62,7 +63,7 @@ def perm_text(value: int) -> str:
 
 
 def start_position(text: str) -> Literal["earliest", "latest"] | int:
-    """Read a start: ``earliest``, ``latest``, or a time as epoch milliseconds."""
+    """Read a start position: ``earliest``, ``latest``, or a time as epoch ms."""
     if text == "earliest":
         return "earliest"
     if text == "latest":
@@ -71,7 +72,7 @@ def start_position(text: str) -> Literal["earliest", "latest"] | int:
 
 
 def start_word(text: str) -> str:
-    """Check a start; times are resolved later."""
+    """Check a start position and return the text; the command resolves times when it runs."""
     start_position(text)
     return text
 
@@ -92,7 +93,7 @@ def count(text: str) -> int:
 
 
 def byte_size(text: str) -> int:
-    """Read a number of bytes greater than 0: ``100``, ``1k`` (1024), ``2m``."""
+    """Read a number of bytes from 1 to 1 GiB: ``100``, ``1k`` (1024), ``2m``."""
     factor = {"k": 1 << 10, "m": 1 << 20}.get(text[-1:].lower(), 1)
     size = count(text[:-1] if factor > 1 else text) * factor
     if size > 1 << 30:
@@ -107,12 +108,12 @@ def per_second(text: str) -> float:
     except ValueError:
         raise ValueError(f"{text!r} is not a rate (example: 50/s)") from None
     if not 0 < rate < 1e9:
-        raise ValueError(f"must be greater than 0, not {text}")
+        raise ValueError(f"must be greater than 0 and less than 1e9 per second, not {text}")
     return rate
 
 
 def heap_size(text: str) -> str:
-    """Check a heap size of a Java process: ``512m``, ``2g``."""
+    """Check a heap size of a Java process, such as ``512m`` or ``2g``; return the text."""
     if not (text[:-1].isdigit() and text[-1] in "kKmMgG" and int(text[:-1])):
         raise ValueError(f"{text!r} is not a Java heap size (examples: 512m, 2g)")
     return text
@@ -127,7 +128,7 @@ def whole(text: str) -> int:
 
 
 def topic_name(text: str) -> str:
-    """Check a topic name before any request is sent."""
+    """Check a topic name and return it."""
     from broker.common.topic import check_topic_name
 
     reason = check_topic_name(text)
@@ -137,7 +138,7 @@ def topic_name(text: str) -> str:
 
 
 def attribute(text: str) -> str:
-    """Check an attribute change: ``+name=value`` to set, ``-name`` to remove."""
+    """Check an attribute change and return it: ``+name=value`` sets, ``-name`` removes."""
     sign, body = text[:1], text[1:]
     name, separator, value = body.partition("=")
     if sign == "+" and name and separator and value:
@@ -148,7 +149,7 @@ def attribute(text: str) -> str:
 
 
 def pair(text: str) -> str:
-    """Check a ``name=value`` word."""
+    """Check a word ``name=value`` and return it."""
     name, separator, _ = text.partition("=")
     if not name or not separator:
         raise ValueError(f"{text!r} is not name=value")

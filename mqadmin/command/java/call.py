@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mqadmin.command.execution.failure import NoResults, UsageFault
 from mqadmin.command.execution.session import Session
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
+
+
+class Applies(Protocol):
+    """A library of the online tool that makes and applies plans."""
+
+    def apply(self, plan: "Plan") -> "Outcome":
+        """Apply a plan; a target that fails does not raise."""
 
 
 class JavaCall:
@@ -146,6 +153,11 @@ class JavaCall:
         self.session.announce(change.address for change in plan.changes if change.step == 0)
         for warning in plan.warnings:
             self.session.note(f"warning: {warning}")
+
+    def apply(self, library: Applies, plan: "Plan") -> "list[ChangeResult]":
+        """Report the scope of a plan, apply it, and return as :meth:`applied`."""
+        self.scope(plan)
+        return self.applied(library.apply(plan))
 
     def applied(self, outcome: "Outcome") -> "list[ChangeResult]":
         """Report the errors of an applied plan, and return the changes that were successful."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from mqadmin.admin.result import Plan
     from mqadmin.admin.topic import TopicAdmin
 
-ATTRIBUTE_HELP = "Set (+name=value) or remove (-name) an attribute; may be repeated."
+    PlanTopic = Callable[[TopicAdmin, TopicEntry], Plan]
+
 LIST_LIMIT_BYTES = 16 * 1024 * 1024
 
 OneTopic = Annotated[
@@ -39,6 +40,17 @@ TopicList = Annotated[
         metavar="FILE",
         help="List of topics: names, CSV or JSON; - for stdin.",
         complete="file",
+    ),
+]
+
+Attributes = Annotated[
+    list[str] | None,
+    Option(
+        "--attribute",
+        "-a",
+        metavar="+K=V|-K",
+        help="Set (+name=value) or remove (-name) an attribute; may be repeated.",
+        parse=attribute,
     ),
 ]
 
@@ -59,7 +71,7 @@ def _entries(session: Session, topic: str | None, file: str | None) -> "list[Top
 def _run_many(
     session: Session,
     entries: "Sequence[TopicEntry]",
-    plan: "Callable[[TopicAdmin, TopicEntry], Plan]",
+    plan: "PlanTopic",
     question: str,
 ) -> None:
     """Run one plan of all topics of a list."""
@@ -71,6 +83,21 @@ def _run_many(
         ),
         question,
     )
+
+
+def _put_topics(session: Session, file: str | None, given: "TopicEntry", plan: "PlanTopic") -> None:
+    """Create or update one topic or all topics of a list.
+
+    ``given`` contains TOPIC and the options; the options apply where an entry of the list has none.
+    """
+    entries = _entries(session, given.topic or None, file)
+    word = session.verb.words[-1]
+    if entries is None:
+        question = f"{word} topic {given.topic}?"
+        run_change(session, topics, lambda library: plan(library, given), question)
+    else:
+        merged = [entry.with_defaults(given) for entry in entries]
+        _run_many(session, merged, plan, f"{word} {len(entries)} topics?")
 
 
 @NOUN.verb(
@@ -101,10 +128,7 @@ def create(
         int, Option("--perm", metavar="PERM", help="r, w or rw (or 2, 4, 6).", parse=perm)
     ] = 6,
     order: Annotated[bool, Option("--order", help="Mark the topic as ordered.")] = False,
-    attributes: Annotated[
-        list[str] | None,
-        Option("--attribute", "-a", metavar="+K=V|-K", help=ATTRIBUTE_HELP, parse=attribute),
-    ] = None,
+    attributes: Attributes = None,
     cluster: TargetCluster = None,
     broker: TargetBroker = None,
     if_not_exists: IfNotExists = False,
@@ -116,28 +140,25 @@ def create(
     clusterName, brokerName, all but the first optional; the options apply where it names nothing.
     The output of 'topic list -o json' and -o csv is such a list.
     """
-    entries = _entries(session, topic, file)
-    single = topic_entry(topic or "")
-
-    def plan(library: "TopicAdmin", entry: "TopicEntry") -> "Plan":
-        return library.plan_create(
-            entry.topic,
-            queues=entry.queues or queues,
-            read_queues=entry.read_queues or read_queues,
-            write_queues=entry.write_queues or write_queues,
-            perm=permission if entry.perm is None else entry.perm,
-            order=order if entry.order is None else entry.order,
-            attributes=entry.attributes or attributes or (),
-            cluster=entry.cluster or cluster,
-            broker=entry.broker or broker,
-            if_not_exists=if_not_exists,
-        )
-
-    if entries is None:
-        question = f"create topic {topic}?"
-        run_change(session, topics, lambda library: plan(library, single), question)
-    else:
-        _run_many(session, entries, plan, f"create {len(entries)} topics?")
+    given = topic_entry()(
+        topic=topic or "",
+        queues=queues,
+        read_queues=read_queues,
+        write_queues=write_queues,
+        perm=permission,
+        order=order,
+        attributes=attributes or (),
+        cluster=cluster,
+        broker=broker,
+    )
+    _put_topics(
+        session,
+        file,
+        given,
+        lambda library, entry: library.plan_create(
+            entry.topic, **entry.settings(), if_not_exists=if_not_exists
+        ),
+    )
 
 
 @NOUN.verb(
@@ -170,10 +191,7 @@ def update(
     order: Annotated[
         bool | None, Option("--order/--no-order", help="Mark the topic as ordered, or not.")
     ] = None,
-    attributes: Annotated[
-        list[str] | None,
-        Option("--attribute", "-a", metavar="+K=V|-K", help=ATTRIBUTE_HELP, parse=attribute),
-    ] = None,
+    attributes: Attributes = None,
     cluster: TargetCluster = None,
     broker: TargetBroker = None,
 ) -> None:
@@ -182,27 +200,23 @@ def update(
     Omitted settings keep their values on each broker, unlike in Java's updateTopic, which resets
     them to defaults. With --file all topics of a list are one plan; see 'topic create'.
     """
-    entries = _entries(session, topic, file)
-    single = topic_entry(topic or "")
-
-    def plan(library: "TopicAdmin", entry: "TopicEntry") -> "Plan":
-        return library.plan_update(
-            entry.topic,
-            queues=entry.queues or queues,
-            read_queues=entry.read_queues or read_queues,
-            write_queues=entry.write_queues or write_queues,
-            perm=permission if entry.perm is None else entry.perm,
-            order=order if entry.order is None else entry.order,
-            attributes=entry.attributes or attributes or (),
-            cluster=entry.cluster or cluster,
-            broker=entry.broker or broker,
-        )
-
-    if entries is None:
-        question = f"update topic {topic}?"
-        run_change(session, topics, lambda library: plan(library, single), question)
-    else:
-        _run_many(session, entries, plan, f"update {len(entries)} topics?")
+    given = topic_entry()(
+        topic=topic or "",
+        queues=queues,
+        read_queues=read_queues,
+        write_queues=write_queues,
+        perm=permission,
+        order=order,
+        attributes=attributes or (),
+        cluster=cluster,
+        broker=broker,
+    )
+    _put_topics(
+        session,
+        file,
+        given,
+        lambda library, entry: library.plan_update(entry.topic, **entry.settings()),
+    )
 
 
 @NOUN.verb(
@@ -266,7 +280,7 @@ def delete(
     names = sorted({entry.topic for entry in entries})
     _run_many(
         session,
-        [topic_entry(name) for name in names],
+        [topic_entry()(topic=name) for name in names],
         lambda library, entry: library.plan_delete(entry.topic, cluster=cluster),
         f"delete {len(names)} topics and lose their messages?",
     )

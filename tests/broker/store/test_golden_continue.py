@@ -1,4 +1,4 @@
-"""Recorded Java stores: opened, compared with what Java clients got, continued, opened again."""
+"""Recorded Java stores: compared with the results of Java clients, continued, reopened."""
 
 import os
 import shutil

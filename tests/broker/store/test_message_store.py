@@ -20,16 +20,16 @@ def bodies(result):
     return [m.body for buffer in result.buffers for m in scan_records(buffer)]
 
 
-def test_listeners_hear_of_dispatched_messages(stores, inner):
+def test_listeners_are_notified_of_dispatched_messages(stores, inner):
     store = stores.start()
-    heard, filtered, waits = [], [], set()
-    store.add_arriving_listener(lambda *args: heard.append(args))
+    notified, filtered, waits = [], [], set()
+    store.add_arriving_listener(lambda *args: notified.append(args))
     store.add_arriving_listener(lambda *args: filtered.append(args), waits)
     store.put_message(inner(properties={"TAGS": "TagA"}))
     waits.add("TopicB")
     store.put_message(inner(topic="TopicB", queue_id=2))
-    assert [call[:3] for call in heard] == [("TopicA", 0, 1), ("TopicB", 2, 1)]
-    assert heard[0][3:] == (2598919, stores.clock.now_ms(), b"TAGS\x01TagA\x02")
+    assert [call[:3] for call in notified] == [("TopicA", 0, 1), ("TopicB", 2, 1)]
+    assert notified[0][3:] == (2598919, stores.clock.now_ms(), b"TAGS\x01TagA\x02")
     assert [call[0] for call in filtered] == ["TopicB"]
 
 

@@ -3,8 +3,8 @@
 The real controller runs over a simulated disk, threads, event loop and clock, under every kind of
 traffic: plain, batch, WAIT=false, delayed, sent back, multi-dispatch, offset commits, new topics,
 new groups. After each cut the progress files (consumerOffset.json, delayOffset.json, checkpoint,
-queueEnds.json, topics.json, subscriptionGroup.json, abort) are compared with what recovery finds in
-the log, and a broker is started on the files that remain. Long form: ``scripts/torture broker``.
+queueEnds.json, topics.json, subscriptionGroup.json, abort) are compared with the recovered log,
+and a broker is started on the files that remain. Long form: ``scripts/torture broker``.
 """
 
 import asyncio

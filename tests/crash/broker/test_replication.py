@@ -15,7 +15,7 @@ import pytest
 
 from broker.message.record import decode_record
 from tests.support import simulated_broker
-from tests.support.promise import Promise
+from tests.support.expected_state import ExpectedState
 from tests.support.simulated_broker import SimBroker
 from tests.support.simulated_disk import Cutter, SimDisk
 from tests.support.simulated_replica import ReplicatedTraffic, SimPair, simulated_service
@@ -141,7 +141,7 @@ def check_disk(
     rng: random.Random, disk: SimDisk, marks: Iterable[tuple[Any, ...]], flush: str, place: str
 ) -> None:
     """Start a broker on a disk: it has every message that was answered, in log and queue."""
-    expected = Promise(marks, killed=False)
+    expected = ExpectedState(marks, killed=False)
     found: dict[tuple[int, int], int] = {}
     now_ms = (expected.now_ms or simulated_broker.START_MS) + LATER_MS
     with SimBroker(disk, rng, {"flushDiskType": flush}, now_ms=now_ms) as broker:

@@ -62,7 +62,7 @@ def test_no_cut_makes_a_filter_hide_a_message(sim: Any, rng: random.Random, kill
     seen = 0
     for position in range(0, len(disk.journal) + 1, 3):
         cutter.advance(position)
-        guarantee = sim.Promise(cutter.marks, killed=killed)
+        guarantee = sim.ExpectedStore(cutter.marks, killed=killed)
         left = cutter.killed() if killed else cutter.cut(rng, KEEP[position % len(KEEP)])
         store = sim.reopen(left, script.config)
         guarantee.check(store)

@@ -80,8 +80,8 @@ def check_survivors(sim: Any, script: Any, rng: random.Random) -> None:
     journal = script.disk.journal
     cutter = sim.Cutter(journal)
     cutter.advance(len(journal))
-    sim.survive(cutter.killed(), script.config, sim.Promise(cutter.marks, killed=False))
-    guarantee = sim.Promise(cutter.marks, killed=False)
+    sim.survive(cutter.killed(), script.config, sim.ExpectedStore(cutter.marks, killed=False))
+    guarantee = sim.ExpectedStore(cutter.marks, killed=False)
     sim.survive(cutter.cut(rng, 0.5), script.config, guarantee)
 
 

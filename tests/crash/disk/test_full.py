@@ -30,7 +30,7 @@ def test_a_disk_that_fills_up_at_any_byte_costs_nothing(
         journal = disk.journal
         cutter = sim.Cutter(journal)
         cutter.advance(len(journal))
-        guarantee = sim.Promise(cutter.marks, killed=False)
+        guarantee = sim.ExpectedStore(cutter.marks, killed=False)
         sim.survive(cutter.cut(rng, 0.5), script.config, guarantee)
 
 

@@ -54,7 +54,7 @@ def test_acknowledged_messages_survive_a_power_cut_anywhere(
     for position in range(len(journal) + 1):
         cutter.advance(position)
         for keep in KEEP if RUNS > 1 else (KEEP[position % len(KEEP)],):
-            guarantee = sim.Promise(cutter.marks, killed=False)
+            guarantee = sim.ExpectedStore(cutter.marks, killed=False)
             disk = cutter.cut(rng, keep)
             attempt(sim, script, disk, guarantee, position, again=position % 4 == 0)
             cuts += 1
@@ -76,7 +76,7 @@ def test_a_kill_between_any_two_lines_of_the_engine_costs_nothing(
     cutter = sim.Cutter(script.disk.journal)
     for position in range(len(script.disk.journal) + 1):
         cutter.advance(position)
-        guarantee = sim.Promise(cutter.marks, killed=True)
+        guarantee = sim.ExpectedStore(cutter.marks, killed=True)
         attempt(sim, script, cutter.killed(), guarantee, position, again=position % 4 == 0)
 
 
@@ -150,7 +150,7 @@ def test_power_cut_during_the_recovery_from_a_power_cut(
     cutter = sim.Cutter(script.disk.journal)
     for position in sorted(rng.sample(range(1, len(script.disk.journal) + 1), 12)):
         cutter.advance(position)
-        guarantee = sim.Promise(cutter.marks, killed=False)
+        guarantee = sim.ExpectedStore(cutter.marks, killed=False)
         disk = cutter.cut(rng, 0.5)
         base = disk.copy()
         with sim.Tracer(disk):

@@ -1,4 +1,4 @@
-"""One broker that hangs: the deadline is shared out, the others' answers are kept."""
+"""One broker hangs: the calls share the deadline, the responses of the others are kept."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from mqadmin.admin.facade import MQAdmin
 
 
 class Deadline:
-    """The connections of a fake cluster with a deadline: a silent peer uses up what it is given.
+    """The connections of a fake cluster with a deadline: a silent peer uses its whole timeout.
 
-    No time passes; ``remaining_ms`` counts down. Who is asked with no time left fails.
+    No time passes; ``remaining_ms`` counts down. A call with no time left fails.
     """
 
     def __init__(self, cluster: Any, total_ms: float) -> None:

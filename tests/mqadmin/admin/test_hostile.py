@@ -1,4 +1,4 @@
-"""Peers that answer rubbish: every question ends in a value or in an error of our own tree."""
+"""Malformed responses of peers: every query returns a value or raises a RocketMQError."""
 
 from collections.abc import Callable
 from typing import Any
@@ -53,18 +53,20 @@ def filled(cluster, broker_a, broker_b):
     return cluster
 
 
-def spoil(cluster, monkeypatch, change: Callable[[RemotingCommand], None], which: int) -> None:
-    """Let ``change`` loose on answer number ``which`` of the session (counted from 0)."""
+def corrupt_answer(
+    cluster, monkeypatch, change: Callable[[RemotingCommand], None], which: int
+) -> None:
+    """Apply ``change`` to response number ``which`` of the session, counted from 0."""
     honest = cluster.call_one
     seen = iter(range(10_000))
 
-    def spoiled(address, command):
+    def corrupted(address, command):
         answer = honest(address, command)
         if next(seen) == which and isinstance(answer, RemotingCommand):
             change(answer)
         return answer
 
-    monkeypatch.setattr(cluster, "call_one", spoiled)
+    monkeypatch.setattr(cluster, "call_one", corrupted)
 
 
 def ask(cluster, question: str) -> Any:
@@ -91,7 +93,7 @@ def test_a_cut_body(filled, monkeypatch, rng, question) -> None:
     for which in range(answers_to(filled, question)):
         for share in (0.0, rng.random(), 0.999):
             with monkeypatch.context() as patch:
-                spoil(filled, patch, lambda a, s=share: cut(a, s), which)
+                corrupt_answer(filled, patch, lambda a, s=share: cut(a, s), which)
                 ask(filled, question)
 
 
@@ -106,7 +108,7 @@ def test_random_bytes_for_a_body(filled, monkeypatch, rng, question) -> None:
         for size in (1, 40, 300):
             with monkeypatch.context() as patch:
                 noise = rng.randbytes(size)
-                spoil(filled, patch, lambda a, n=noise: setattr(a, "body", n), which)
+                corrupt_answer(filled, patch, lambda a, n=noise: setattr(a, "body", n), which)
                 ask(filled, question)
 
 
@@ -115,7 +117,7 @@ def test_random_bytes_for_a_body(filled, monkeypatch, rng, question) -> None:
 def test_json_of_another_shape(filled, monkeypatch, question, body) -> None:
     for which in range(answers_to(filled, question)):
         with monkeypatch.context() as patch:
-            spoil(filled, patch, lambda a: setattr(a, "body", body), which)
+            corrupt_answer(filled, patch, lambda a: setattr(a, "body", body), which)
             ask(filled, question)
 
 
@@ -131,7 +133,9 @@ def test_missing_and_wrong_header_fields(filled, monkeypatch, question) -> None:
     for which in range(answers_to(filled, question)):
         for fields in ({}, wrong):
             with monkeypatch.context() as patch:
-                spoil(filled, patch, lambda a, f=fields: setattr(a, "ext_fields", f), which)
+                corrupt_answer(
+                    filled, patch, lambda a, f=fields: setattr(a, "ext_fields", f), which
+                )
                 ask(filled, question)
 
 
@@ -139,7 +143,7 @@ def test_missing_and_wrong_header_fields(filled, monkeypatch, question) -> None:
 def test_unknown_error_codes(filled, monkeypatch, question) -> None:
     for which in range(answers_to(filled, question)):
         with monkeypatch.context() as patch:
-            spoil(
+            corrupt_answer(
                 filled,
                 patch,
                 lambda a: (setattr(a, "code", 4711), setattr(a, "remark", None)),
@@ -192,14 +196,14 @@ def test_one_broker_that_talks_rubbish_does_not_hide_the_other(
 ) -> None:
     honest = filled.call_one
 
-    def spoiled(address, command):
+    def corrupted(address, command):
         answer = honest(address, command)
         if address == broker_b.address and command.code == code:
             answer.body = b"\xff\xfe{"
             answer.ext_fields = {}
         return answer
 
-    monkeypatch.setattr(filled, "call_one", spoiled)
+    monkeypatch.setattr(filled, "call_one", corrupted)
     found = QUESTIONS[question](filled.admin())
     errors = found.errors
     assert errors

@@ -1,4 +1,4 @@
-"""``mqadmin pipeline`` where no Spark is needed: the list, the pages, what is missing."""
+"""``mqadmin pipeline`` without Spark: the list, the pages, errors for missing parts."""
 
 import json
 import subprocess

@@ -42,8 +42,8 @@ HEARTBEAT = {
     "producerDataSet": [],
 }
 
-# Every command but "pipeline run", whose jobs have a test of their own below. Orders matter: what
-# a line creates, a later one changes and deletes. {…} are filled in by the test.
+# Every command but "pipeline run", whose jobs have a separate test below. The order matters:
+# later lines change and delete the objects that a line creates. The test fills in {…}.
 LINES = [
     "topic create made --queues 2 --yes",
     "topic create planned --dry-run",
@@ -254,7 +254,7 @@ def words(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Iterator[dict[str, str]]:
-    """A cluster with messages, dead letters, an online group, and what to put for ``{…}``."""
+    """A cluster with messages, dead letters, an online group; return the values of ``{…}``."""
     monkeypatch.setenv("NAMESRV_ADDR", embedded.namesrv_address)
     monkeypatch.chdir(tmp_path)
     mqadmin("topic", "create", "orders", "--queues", "2", "--yes")

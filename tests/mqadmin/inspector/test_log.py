@@ -97,12 +97,12 @@ def test_the_last_record_of_a_file_may_be_damaged(made: Any) -> None:
 
 
 def test_every_corrupt_record_is_found(made: Any) -> None:
-    hurt = made.places[2::6]
-    for offset, _ in hurt:
+    corrupt = made.places[2::6]
+    for offset, _ in corrupt:
         made.flip(offset + 5, 0x10)
     found, damage_rows = look(made)
-    assert [(d.physical_offset, d.length) for d in damage_rows] == hurt
-    assert found == [o for o in all_offsets(made) if o not in dict(hurt)]
+    assert [(d.physical_offset, d.length) for d in damage_rows] == corrupt
+    assert found == [o for o in all_offsets(made) if o not in dict(corrupt)]
 
 
 def test_a_torn_tail_is_a_warning(made: Any) -> None:

@@ -56,7 +56,7 @@ def test_other_errors_become_one_line() -> None:
     assert str(back) == "Spark: Job aborted."
     masked = SparkError(
         "TypeError: the cause\n\nDuring handling of the above exception, another exception"
-        " occurred:\nUnboundLocalError: only what came of it"
+        " occurred:\nUnboundLocalError: a consequence"
     )
     assert str(cause_of(masked)) == "Spark: TypeError: the cause"
     java = SparkError(

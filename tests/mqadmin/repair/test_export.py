@@ -1,4 +1,4 @@
-"""Exports: the same messages in every form, gone on with where they stopped."""
+"""Exports: the same messages in every form, resumed where they stopped."""
 
 import csv
 import errno

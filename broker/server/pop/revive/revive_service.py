@@ -1,13 +1,15 @@
 """PopReviveService: read the revive queues and redeliver the messages not acknowledged in time.
 
 ``run`` reads new records, decides the check points that are due, and returns when it must be
-called again. A message that was not acknowledged is stored in the pop retry topic of its group with
-its reconsumeTimes increased, which wakes a suspended pop of the group. The revive offset
-advances only after that, so a crash repeats work and loses none. There is no maximum here: the
-consumer's side moves a message to the DLQ (the proxy, by CONSUMER_SEND_MSG_BACK).
+called again. To decide a check point is to store each of its unacknowledged messages in the pop
+retry topic of the group, with reconsumeTimes increased, which wakes a suspended pop of the group.
+The revive offset advances only after that, so a crash repeats work and loses none. The maximum of
+reconsumeTimes is not checked here: the consumer moves a message to the DLQ (the proxy, by
+CONSUMER_SEND_MSG_BACK).
 
-A message that the store refuses for good gets a separate check point that is due later; while
-the store takes no writes at all, the check point stays and is tried again.
+A message that the store refuses permanently gets a separate check point that is due later; with
+skipWhenCKRePutReachMaxTimes it is skipped after the last of those delays. While the store is not
+writable, the check point stays open and is retried.
 
 **Source:** RocketMQ PopReviveService.
 """
@@ -23,28 +25,29 @@ from broker.message.check_point import REVIVE_GROUP, AckMsg, PopCheckPoint
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import decode_record, scan_records
-from broker.server import stats as counted
 from broker.server.pop.in_flight import InFlightCounter
 from broker.server.pop.parts import PopParts
 from broker.server.pop.revive.revive_queue import ReviveQueue
 from broker.server.pop.revive.revive_topic import REWRITE_S, ReviveTopic, flush_soon
+from broker.server.stats import TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.store.results import GetMessageStatus, MessageExtBrokerInner, PutMessageStatus
 
 log = logging.getLogger("broker.server")
 
 RECORDS_PER_READ: Final = 32
 READS_PER_RUN: Final = 16
-MESSAGES_PER_RUN: Final = 64  # revived in one call, so that the event loop serves other work
+MESSAGES_PER_RUN: Final = 64  # check points and messages; then the event loop serves others
 MAX_WAIT_MS: Final = 1_000  # longest time between two calls while a check point is open
-PRECISION_MS: Final = 1_000  # timerPrecisionMs
+TIMER_PRECISION_MS: Final = 1_000  # timerPrecisionMs
 RETRY_MS: Final = 100  # after a failed write, or while the timer is late
-MAX_LOGGED: Final = 100
+MAX_LOGGED: Final = 100  # skipped records that are logged since the start
 
-_REFUSED_FOR_GOOD: Final = {
+_PERMANENT_REFUSALS: Final = {
     PutMessageStatus.MESSAGE_ILLEGAL,
     PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
 }
-_MOVED: Final = {
+# Nothing to read at the offset; the result contains the next offset to read.
+_GAP: Final = {
     GetMessageStatus.OFFSET_TOO_SMALL,
     GetMessageStatus.OFFSET_FOUND_NULL,
     GetMessageStatus.MESSAGE_WAS_REMOVING,
@@ -53,7 +56,10 @@ _MOVED: Final = {
 
 
 class PopReviveService:
-    """All revive queues of a broker; ``revived`` and ``skipped`` count since the start."""
+    """All revive queues of a broker.
+
+    Since the start: number of messages ``revived``, number of records or messages ``skipped``.
+    """
 
     def __init__(self, parts: PopParts, topic: ReviveTopic, in_flight: InFlightCounter) -> None:
         self._parts = parts
@@ -62,18 +68,18 @@ class PopReviveService:
         self.queues: list[ReviveQueue] = []
         self.revived = 0
         self.skipped = 0
-        self._last = 0
+        self._first = 0  # queue of the next run to start with, in turn
 
     def load(self) -> None:
         """Continue after the committed revive offsets; called when store and tables are open."""
         parts, name = self._parts, self._topic.name
-        own = parts.config().broker_name
+        own_broker = parts.config().broker_name
         self.queues = []
         for queue_id in range(self._topic.queues):
             committed = parts.offsets.query(REVIVE_GROUP, name, queue_id)
-            queue = ReviveQueue(queue_id, committed, own)
+            queue = ReviveQueue(queue_id, committed, own_broker)
             end = parts.store.get_max_offset(name, queue_id)
-            if queue.next_read > end:  # the end of the log was lost
+            if queue.next_read > end:  # a power cut has lost the end of the log
                 queue.rewind(end)
             self.queues.append(queue)
 
@@ -83,9 +89,10 @@ class PopReviveService:
         return sum(map(len, self.queues))
 
     def run(self) -> float | None:
-        """Read and decide; return ms until the next call, None if only a new record needs one.
+        """Read and decide; return the time until the next call in ms.
 
-        0 means that the limit of this call is used up.
+        0: the limit of this call is used up. None: call again when the revive topic has a new
+        record; without a timer there is nothing to do.
         """
         if not self._parts.timer.available:
             return None
@@ -95,15 +102,15 @@ class PopReviveService:
         wait_ms: float | None = None
         count = len(self.queues)
         for step in range(count):
-            queue = self.queues[(self._last + step) % count]
+            queue = self.queues[(self._first + step) % count]
             complete = self._read(queue)
-            # An unread record may be an acknowledgement that was due up to PRECISION_MS before
+            # An unread record may be an acknowledgement that was due up to 1 s before
             # the latest record read: the timer delivers each second in any order.
-            safe_ms = delivered_until_ms if complete else queue.read_until_ms - PRECISION_MS
+            safe_ms = delivered_until_ms if complete else queue.read_until_ms - TIMER_PRECISION_MS
             budget = self._decide(queue, budget, safe_ms)
             self._commit(queue)
             if budget <= 0 or not (complete or queue.full):
-                self._last = (queue.queue_id + 1) % count
+                self._first = (queue.queue_id + 1) % count
                 return 0.0
             queue_wait_ms = self._wait_ms(queue)
             if queue_wait_ms is not None and (wait_ms is None or queue_wait_ms < wait_ms):
@@ -111,6 +118,7 @@ class PopReviveService:
         return wait_ms
 
     def _wait_ms(self, queue: ReviveQueue) -> float | None:
+        """Return the time until a check point of a queue may be due, None if none is open."""
         due_ms = queue.next_due_ms()
         if due_ms is None:
             return None
@@ -131,13 +139,14 @@ class PopReviveService:
                 for message in scan_records(b"".join(result.buffers)):
                     self._accept(queue, message)
                 queue.next_read = max(queue.next_read, result.next_begin_offset)
-            elif result.status in _MOVED and result.next_begin_offset > queue.next_read:
+            elif result.status in _GAP and result.next_begin_offset > queue.next_read:
                 queue.next_read = result.next_begin_offset
             else:
                 return True
         return False
 
     def _accept(self, queue: ReviveQueue, message: MessageExt) -> None:
+        """Pass a record to its queue, with the time at which the timer delivered it."""
         due = message.get_property(props.PROPERTY_TIMER_OUT_MS)
         due_ms = parse_number(due) if due is not None else None
         try:
@@ -146,6 +155,7 @@ class PopReviveService:
             self._skip(queue.queue_id, message.queue_offset, error.message)
 
     def _skip(self, queue_id: int, queue_offset: int, reason: str) -> None:
+        """Count and log a record of the revive topic that is not processed, or only in part."""
         self.skipped += 1
         if self.skipped <= MAX_LOGGED:
             log.error(
@@ -205,7 +215,11 @@ class PopReviveService:
         found = parts.store.get_message(ck.topic, ck.queue_id, queue_offset, 1)
         message = _message_at(found.buffers[0], queue_offset) if found.buffers else None
         if message is None:
-            self._skip(queue.queue_id, ck.revive_offset, f"no message at {queue_offset} any more")
+            self._skip(
+                queue.queue_id,
+                ck.revive_offset,
+                f"no message at queue offset {queue_offset} any more",
+            )
             return True
         inner = self._retry_message(ck, message)
         reason = parts.store.why_illegal_place(inner.topic, inner.queue_id)
@@ -215,9 +229,9 @@ class PopReviveService:
             result = parts.store.put_message(inner)
             if result.status is PutMessageStatus.PUT_OK:
                 flush_soon(parts, result)
-                self._count(ck, inner.topic, result.store_size)
+                self._record_revived(ck, inner.topic, result.store_size)
                 return True
-            if result.status not in _REFUSED_FOR_GOOD:
+            if result.status not in _PERMANENT_REFUSALS:
                 return False
             reason = result.remark or result.status.name
         if ck.re_put_times >= len(REWRITE_S) and parts.config().skip_when_ck_re_put_reach_max_times:
@@ -262,15 +276,17 @@ class PopReviveService:
             reconsume_times=message.reconsume_times + 1,
         )
 
-    def _count(self, ck: PopCheckPoint, retry_topic: str, size: int) -> None:
+    def _record_revived(self, ck: PopCheckPoint, retry_topic: str, size: int) -> None:
+        """Count a redelivered message of ``size`` bytes; it is no longer in flight."""
         stats = self._parts.stats
-        stats.counter(counted.TOPIC_PUT_NUMS, retry_topic).add(1)
-        stats.counter(counted.TOPIC_PUT_SIZE, retry_topic).add(size)
+        stats.counter(TOPIC_PUT_NUMS, retry_topic).add(1)
+        stats.counter(TOPIC_PUT_SIZE, retry_topic).add(size)
         stats.put.add(1)
         self.revived += 1
         self._in_flight.remove(ck.topic, ck.group, ck.queue_id, ck.pop_time)
 
     def _commit(self, queue: ReviveQueue) -> None:
+        """Commit the revive offset of a queue if it has changed."""
         offsets, name = self._parts.offsets, self._topic.name
         committed = queue.committed
         if committed >= 0 and committed != offsets.query(REVIVE_GROUP, name, queue.queue_id):

@@ -2,9 +2,9 @@
 
 from mqadmin.admin.access.acls import AclAdmin, AclRecord, Rule
 from mqadmin.admin.access.old_acl import OldAccount, OldAclAdmin
-from mqadmin.admin.result import Listing, Plan
+from mqadmin.admin.result import Listing
 from mqadmin.command.execution.failure import NoResults
-from mqadmin.command.java.access.user import split_words
+from mqadmin.command.java.access.user import copy_entries, split_words
 from mqadmin.command.java.call import JavaCall
 from mqadmin.command.java.declare import java_command
 
@@ -70,7 +70,8 @@ def create_acl(call: JavaCall) -> None:
     """Create rules of a subject. **Source:** RocketMQ ``CreateAclSubCommand``."""
     acls = AclAdmin(call.admin)
     plan = acls.plan_create(_rule(call), cluster=call.get("c"), broker=call.get("b"))
-    _apply(call, acls, plan, "create")
+    for item in call.apply(acls, plan):
+        call.line(f"create acl to {item.address} success.")
 
 
 @java_command("updateAcl", changes=True)
@@ -78,7 +79,8 @@ def update_acl(call: JavaCall) -> None:
     """Replace rules of a subject. **Source:** RocketMQ ``UpdateAclSubCommand``."""
     acls = AclAdmin(call.admin)
     plan = acls.plan_update(_rule(call), cluster=call.get("c"), broker=call.get("b"))
-    _apply(call, acls, plan, "update")
+    for item in call.apply(acls, plan):
+        call.line(f"update acl to {item.address} success.")
 
 
 @java_command("deleteAcl", changes=True)
@@ -88,24 +90,14 @@ def delete_acl(call: JavaCall) -> None:
     plan = acls.plan_delete(
         call.text("s"), resource=call.get("r"), cluster=call.get("c"), broker=call.get("b")
     )
-    _apply(call, acls, plan, "delete")
+    for item in call.apply(acls, plan):
+        call.line(f"delete acl to {item.address} success.")
 
 
 @java_command("copyAcl", changes=True)
 def copy_acl(call: JavaCall) -> None:
     """Copy the rules of subjects to another broker. **Source:** RocketMQ ``CopyAclsSubCommand``."""
-    source, target = call.text("f"), call.text("t")
-    acls = AclAdmin(call.admin)
-    for plan in acls.copy_plans(source, target, split_words(call.get("s"))):
-        call.scope(plan)
-        if call.applied(acls.apply(plan)):
-            call.line(f"copy acl of {plan.subject} from {source} to {target} success.")
-
-
-def _apply(call: JavaCall, acls: AclAdmin, plan: Plan, word: str) -> None:
-    call.scope(plan)
-    for item in call.applied(acls.apply(plan)):
-        call.line(f"{word} acl to {item.address} success.")
+    copy_entries(call, AclAdmin(call.admin), "acl", split_words(call.get("s")))
 
 
 # --- ACL 1.0, until 5.3.2: sent as they are, answered by the broker --------------------------

@@ -1,7 +1,10 @@
 """Java's commands about users; passwords are not printed."""
 
+from collections.abc import Sequence
+
+from mqadmin.admin.access.acls import AclAdmin
 from mqadmin.admin.access.users import NORMAL, SUPER, UserAdmin, UserRecord
-from mqadmin.admin.result import Listing, Plan
+from mqadmin.admin.result import Listing
 from mqadmin.command.execution.failure import NoResults
 from mqadmin.command.java.call import JavaCall
 from mqadmin.command.java.declare import java_command
@@ -58,7 +61,8 @@ def create_user(call: JavaCall) -> None:
         cluster=call.get("c"),
         broker=call.get("b"),
     )
-    _apply(call, users, plan, "create")
+    for item in call.apply(users, plan):
+        call.line(f"create user to {item.address} success.")
 
 
 @java_command("updateUser", changes=True)
@@ -74,7 +78,8 @@ def update_user(call: JavaCall) -> None:
         cluster=call.get("c"),
         broker=call.get("b"),
     )
-    _apply(call, users, plan, "update")
+    for item in call.apply(users, plan):
+        call.line(f"update user to {item.address} success.")
 
 
 @java_command("deleteUser", changes=True)
@@ -82,7 +87,8 @@ def delete_user(call: JavaCall) -> None:
     """Delete a user. **Source:** RocketMQ ``DeleteUserSubCommand``."""
     users = UserAdmin(call.admin)
     plan = users.plan_delete(call.text("u"), cluster=call.get("c"), broker=call.get("b"))
-    _apply(call, users, plan, "delete")
+    for item in call.apply(users, plan):
+        call.line(f"delete user to {item.address} success.")
 
 
 @java_command("copyUser", changes=True)
@@ -91,18 +97,17 @@ def copy_user(call: JavaCall) -> None:
 
     **Source:** RocketMQ ``CopyUsersSubCommand``.
     """
+    copy_entries(call, UserAdmin(call.admin), "user", split_words(call.get("u")))
+
+
+def copy_entries(
+    call: JavaCall, library: UserAdmin | AclAdmin, noun: str, names: Sequence[str]
+) -> None:
+    """Copy users or rules from the broker of option -f to that of -t; no ``names``: all."""
     source, target = call.text("f"), call.text("t")
-    users = UserAdmin(call.admin)
-    for plan in users.copy_plans(source, target, split_words(call.get("u"))):
-        call.scope(plan)
-        if call.applied(users.apply(plan)):
-            call.line(f"copy user of {plan.subject} from {source} to {target} success.")
-
-
-def _apply(call: JavaCall, users: UserAdmin, plan: Plan, word: str) -> None:
-    call.scope(plan)
-    for item in call.applied(users.apply(plan)):
-        call.line(f"{word} user to {item.address} success.")
+    for plan in library.copy_plans(source, target, names):
+        if call.apply(library, plan):
+            call.line(f"copy {noun} of {plan.subject} from {source} to {target} success.")
 
 
 def _password(call: JavaCall) -> str:

@@ -124,8 +124,7 @@ def _put(call: JavaCall, group: str, settings: dict[str, Any], *, show: bool) ->
     plan = groups.plan_put(
         group, settings=settings, new=NEW_GROUP, cluster=call.get("c"), broker=call.get("b")
     )
-    call.scope(plan)
-    done = call.applied(groups.apply(plan))
+    done = call.apply(groups, plan)
     if not show:
         for item in done:
             call.line(
@@ -194,8 +193,7 @@ def delete_sub_group(call: JavaCall) -> None:
         cluster=cluster,
         broker=call.get("b"),
     )
-    call.scope(plan)
-    for item in call.applied(groups.apply(plan)):
+    for item in call.apply(groups, plan):
         where = f" in cluster [{cluster}]" if cluster else ""
         call.line(
             f"delete subscription group [{group}] from broker [{item.address}]{where} success."
@@ -219,8 +217,7 @@ def set_consume_mode(call: JavaCall) -> None:
         raise UsageFault("setConsumeMode: -q applies to the mode POP")
     modes = ModeAdmin(call.admin)
     plan = modes.plan(group, topic, mode, share=share, cluster=call.get("c"), broker=call.get("b"))
-    call.scope(plan)
-    done = call.applied(modes.apply(plan))
+    done = call.apply(modes, plan)
     for item in done:
         call.line(f"set consume mode to {item.address} success.")
     if done:

@@ -55,8 +55,7 @@ def update_broker_config(call: JavaCall) -> None:
         cluster=call.get("c"),
         replicas=call.flag("a"),
     )
-    call.scope(plan)
-    for item in call.applied(library.apply(plan)):
+    for item in call.apply(library, plan):
         call.line(f"update broker config success, {item.address}")
 
 
@@ -109,6 +108,5 @@ def reset_master_flush_offset(call: JavaCall) -> None:
     library = BrokerMaintenance(call.admin)
     offset = call.whole("o")
     plan = library.plan_flush_offset(call.text("b"), offset)
-    call.scope(plan)
-    if call.applied(library.apply(plan)):
+    if call.apply(library, plan):
         call.line(f"reset master flush offset to {offset} success")

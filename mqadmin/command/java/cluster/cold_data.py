@@ -50,8 +50,7 @@ def _change(call: JavaCall, threshold: int | None, text: str) -> None:
     plan = library.plan_cold_data(
         call.text("g"), threshold, broker=call.get("b"), cluster=call.get("c")
     )
-    call.scope(plan)
-    for item in call.applied(library.apply(plan)):
+    for item in call.apply(library, plan):
         call.line(f"{text}, {item.address}")
 
 
@@ -65,7 +64,6 @@ def set_commit_log_read_ahead_mode(call: JavaCall) -> None:
     mode = call.choice("m", tuple(READ_AHEAD_MODES))
     library = BrokerMaintenance(call.admin)
     plan = library.plan_read_ahead(mode, broker=call.get("b"), cluster=call.get("c"))
-    call.scope(plan)
-    for item in call.applied(library.apply(plan)):
+    for item in call.apply(library, plan):
         call.line(f" ============{item.address}============")
         call.line(f"commitLog set readAhead mode rstStr{(item.read_back or {}).get('remark')}")

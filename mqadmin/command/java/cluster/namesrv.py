@@ -28,8 +28,7 @@ def update_namesrv_config(call: JavaCall) -> None:
     key, value = call.text("k"), call.text("v")
     library = NamesrvAdmin(call.admin)
     plan = library.plan_config_set({key: value})
-    call.scope(plan)
-    done = call.applied(library.apply(plan))
+    done = call.apply(library, plan)
     if done:
         places = ", ".join(item.address for item in done)
         call.line(f"update name server config success![{places}]")
@@ -44,8 +43,7 @@ def update_kv_config(call: JavaCall) -> None:
     """
     library = NamesrvAdmin(call.admin)
     plan = library.plan_kv_put(call.text("s"), call.text("k"), call.text("v"))
-    call.scope(plan)
-    if call.applied(library.apply(plan)):
+    if call.apply(library, plan):
         call.line("create or update kv config to namespace success.")
 
 
@@ -57,8 +55,7 @@ def delete_kv_config(call: JavaCall) -> None:
     """
     library = NamesrvAdmin(call.admin)
     plan = library.plan_kv_delete(call.text("s"), call.text("k"))
-    call.scope(plan)
-    if call.applied(library.apply(plan)):
+    if call.apply(library, plan):
         call.line("delete kv config from namespace success.")
 
 
@@ -66,9 +63,8 @@ def _write_perm(call: JavaCall, *, allow: bool) -> None:
     library = NamesrvAdmin(call.admin)
     broker = call.text("b")
     plan = library.plan_write_perm(broker, allow=allow)
-    call.scope(plan)
     word = "add" if allow else "wipe"
-    for item in call.applied(library.apply(plan)):
+    for item in call.apply(library, plan):
         count = (item.read_back or {}).get("topics")
         call.line(
             f"{word} write perm of broker[{broker}] in name server[{item.address}] OK, {count}"

@@ -196,6 +196,5 @@ def update_order_conf(call: JavaCall) -> None:
     else:
         plan = library.plan_kv_delete(ORDER_TOPIC_CONFIG, topic)
         text = f"delete orderConf success. topic=[{topic}]"
-    call.scope(plan)
-    if call.applied(library.apply(plan)):
+    if call.apply(library, plan):
         call.line(text)

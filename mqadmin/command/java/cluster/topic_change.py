@@ -58,8 +58,7 @@ def update_topic(call: JavaCall) -> None:
         attributes=[word.strip() for word in words.split(",")] if words else (),
     )
     plan = plan_put(call.admin, topic, fields, cluster=call.get("c"), broker=call.get("b"))
-    call.scope(plan)
-    done = call.applied(TopicAdmin(call.admin).apply(plan))
+    done = call.apply(TopicAdmin(call.admin), plan)
     for item in done:
         call.line(f"create topic to {item.address} success.")
     if done and order:
@@ -166,8 +165,7 @@ def update_topic_perm(call: JavaCall) -> None:
     topic, perm = call.text("t"), call.whole("p")
     library = TopicAdmin(call.admin)
     plan = library.plan_perm(topic, perm, cluster=call.get("c"), broker=call.get("b"))
-    call.scope(plan)
-    for item in call.applied(library.apply(plan)):
+    for item in call.apply(library, plan):
         old = (item.before or {}).get("perm")
         if old == perm:
             call.line("new perm equals to the old one!")

@@ -1,4 +1,4 @@
-"""The pull loop: what each response leads to."""
+"""The pull loop: its next request after each response."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What daemons share: the log, where to listen, readiness, signals, exit statuses."""
+"""Parts shared by the daemons: log, listen address, readiness, signals, exit statuses."""
 
 import argparse
 import asyncio

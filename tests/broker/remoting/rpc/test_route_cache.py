@@ -47,7 +47,7 @@ def test_queues_to_read_need_permission_only() -> None:
 
 
 def test_an_order_configuration_decides_alone() -> None:
-    ordered = route(order_topic_conf="b:2;a:1;rubbish;:3;c:x")
+    ordered = route(order_topic_conf="b:2;a:1;malformed;:3;c:x")
     assert ordered.publish_queues() == [
         MessageQueue("t", "b", 0),
         MessageQueue("t", "b", 1),

@@ -1,4 +1,4 @@
-"""PopLongPolling: who is woken, in which order, and the limits."""
+"""PopLongPolling: which suspended requests are woken, in which order, and the limits."""
 
 import random
 

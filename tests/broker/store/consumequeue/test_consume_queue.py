@@ -201,11 +201,11 @@ def test_a_sync_covers_new_data(make, faulty_disk):
 
 def test_dirty_pages(tmp_path):
     files = MappedFileQueue(Disk(), str(tmp_path / "q"), 20_000)
-    heard = []
-    queue = ConsumeQueue(Topic("T"), 0, files, heard.append)
+    reported = []
+    queue = ConsumeQueue(Topic("T"), 0, files, reported.append)
     fill(queue, 500)
     assert queue.dirty_pages() == 2
-    assert heard == [queue]
+    assert reported == [queue]
     queue.sync()
     assert queue.dirty_pages() == 0
     queue.close()

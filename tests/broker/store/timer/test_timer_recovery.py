@@ -1,4 +1,4 @@
-"""Recovery of the timer files: what fits together is used, everything else is built again."""
+"""Recovery of the timer files: consistent files are used, all others are rebuilt."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +55,7 @@ def finish(timers: Timers) -> None:
 def test_queue_offset_of_java_that_is_ahead_of_the_log_position_is_corrected(
     stopped: Timers,
 ) -> None:
-    """Java writes the log position of one flush earlier beside the queue offset of now."""
+    """Java stores the log position of the previous flush with the current queue offset."""
     change_checkpoint(stopped, last_timer_log_flush_position=4 * LOG_UNIT_SIZE)
     stopped.open()
     assert stopped.timers.queue_offset == 4
@@ -184,7 +184,7 @@ def test_slots_that_java_left_behind_are_erased(stopped: Timers) -> None:
 
 
 def test_store_of_a_java_broker_is_continued(golden_store: Callable[..., Path]) -> None:
-    """What Java left pending is delivered at its time, what it delivered is not repeated."""
+    """Messages pending in Java are delivered when due; delivered ones are not repeated."""
     folder = golden_store("delay-533", copy=True)
     checkpoint = decode_timer_checkpoint((folder / "store/config/timercheck").read_bytes())
     sizes = {

@@ -242,7 +242,7 @@ def test_a_rate_spaces_the_messages(dlq: DlqAdmin, ledger: str, monkeypatch: Any
 def test_recorded_dead_letters_are_replayed_as_first_sent(
     golden_store: Any, tmp_path: Path, name: str
 ) -> None:
-    """The log still holds the first copy of each: what arrives equals it, not the dead letter."""
+    """The log still holds the first copy of each; replayed messages equal it."""
     rows = list(message_rows(StoreDirectory(golden_store(name) / "store"), Query(body="base64")))
     # A letter that the consumer's own producer put back names the first copy by its uniqKey.
     first_of = {(row.topic, row.uniq_key): row for row in rows}

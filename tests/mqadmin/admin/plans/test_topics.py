@@ -7,6 +7,7 @@ import pytest
 from broker.errors import ConfigError
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.plans.topics import BulkTopics, TopicEntry, parse_topic_list
+from mqadmin.admin.topic import TopicAdmin
 from tests.support.fake_brokers import Answer
 
 T = TopicEntry(topic="t", read_queues=4, write_queues=2, perm=6, order=True, attributes=["+a=b"])
@@ -58,6 +59,30 @@ def test_other_lists_are_refused_with_the_reason(text: str, reason: str) -> None
     with pytest.raises(ConfigError) as failed:
         parse_topic_list(text, "f.csv")
     assert reason in failed.value.message
+
+
+def test_an_option_applies_where_the_entry_has_no_setting_of_its_kind() -> None:
+    given = TopicEntry(topic="", queues=8, perm=6, order=False, attributes=["+c=d"], broker="x")
+    assert T.with_defaults(given) == TopicEntry(
+        topic="t",
+        queues=8,
+        read_queues=4,
+        write_queues=2,
+        perm=6,
+        order=True,
+        attributes=["+a=b"],
+        broker="x",
+    )
+    kept = TopicEntry(topic="t", perm=0, order=False).with_defaults(T)
+    assert (kept.perm, kept.order, kept.read_queues, kept.broker) == (0, False, 4, None)
+
+
+def test_settings_are_the_arguments_of_a_plan(admin: Any) -> None:
+    named = TopicEntry(topic="new", queues=3, perm=6, order=False, broker="broker-a")
+    plan = TopicAdmin(admin).plan_create(named.topic, **named.settings())
+    (change,) = plan.changes
+    assert change.target == "broker-a"
+    assert (change.after or {})["readQueueNums"] == 3
 
 
 @pytest.fixture

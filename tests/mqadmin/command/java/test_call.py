@@ -3,6 +3,7 @@ from typing import Any, cast
 
 import pytest
 
+from mqadmin.admin.result import Outcome, Plan
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.java import call as module
@@ -62,3 +63,21 @@ def test_an_interval_repeats_until_it_is_interrupted(
     assert done.status == 130
     assert done.out.count("#Cluster Name") == 3
     assert waits == [2, 2, 2]
+
+
+def test_a_plan_is_announced_before_it_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    plan = Plan(kind="topic.delete", subject="orders", changes=[])
+    outcome = Outcome(kind=plan.kind, subject=plan.subject, items=[], errors=[])
+
+    class Library:
+        def apply(self, applied: Plan) -> Outcome:
+            assert applied is plan
+            steps.append("apply")
+            return outcome
+
+    made = call("deleteTopic", {})
+    monkeypatch.setattr(made, "scope", lambda announced: steps.append("scope"))
+    monkeypatch.setattr(made, "errors", lambda errors, some_worked: steps.append("errors"))
+    assert made.apply(Library(), plan) == []
+    assert steps == ["scope", "apply", "errors"]

@@ -138,7 +138,7 @@ def test_two_processes_count_the_same_as_one(made: Any, in_two: None) -> None:
 def test_the_middle_is_among_the_records_where_written_zeros_follow(
     make_store: Any, in_two: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a file system without holes, or when someone has read the whole file."""
+    """The file has no holes, as on a file system without them or after a copy."""
     monkeypatch.setattr(summary_module, "NEAR_BYTES", 4096)
     store = make_store(file_size=1 << 20)
     for number in range(200):
@@ -154,8 +154,8 @@ def test_the_middle_is_among_the_records_where_written_zeros_follow(
 def test_corruption_on_both_sides_of_the_middle_is_reported_once(made: Any, in_two: None) -> None:
     middle = summary_module.find_middle(StoreDirectory(made.root))
     number = [offset for offset, _ in made.places].index(middle)
-    for hurt in (number - 2, number - 1, number, number + 1, 0, 39):
-        offset = made.places[hurt][0]
+    for corrupt in (number - 2, number - 1, number, number + 1, 0, 39):
+        offset = made.places[corrupt][0]
         made.flip(offset + 5)
         (summary, damage_rows), alone = both_ways(made, False)
         assert damage_rows == alone.damaged_regions

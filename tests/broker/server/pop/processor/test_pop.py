@@ -499,7 +499,7 @@ class TestLongPolling:
 
 
 def test_a_topic_with_many_queues_is_popped_in_slices(desk, pop_client, monkeypatch) -> None:
-    """Other requests are served between the slices; the last queue is reached all the same."""
+    """Other requests are served between the slices; the last queue is still reached."""
     monkeypatch.setattr(pop_module, "QUEUES_AT_ONCE", 10)
     desk.topic("Wide", queues=95)
     desk.send("Wide", b"last", queue_id=94)

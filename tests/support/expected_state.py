@@ -1,9 +1,9 @@
 """The state that a broker must still have after a power cut or a kill.
 
 Built from the marks of :class:`tests.support.traffic.Traffic` in the journal. Two checks:
-:meth:`Promise.check_files` compares every progress file with the log after a recovery
-(progress never runs ahead of data), :meth:`Promise.check_broker` asks a broker that was started
-on the remaining files.
+:meth:`ExpectedState.check_files` compares every progress file with the log after a recovery
+(progress is never ahead of data), :meth:`ExpectedState.check_broker` queries a broker that was
+started on the remaining files.
 """
 
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ from broker.store.format import config as config_files
 from broker.store.format.checkpoint import decode_checkpoint
 from broker.store.message_store import GetMessageStatus, MessageStore
 from tests.support import popping
-from tests.support.popping import PopPromise
+from tests.support.popping import ExpectedPops
 from tests.support.simulated_broker import DELAY_LEVELS_MS, ROOT, SimBroker
 from tests.support.simulated_disk import SimDisk
 from tests.support.traffic import (
@@ -41,7 +41,7 @@ Queue = tuple[str, int]
 BROKER_GROUPS = ("CID_RMQ_SYS_TRANS", "CID_RMQ_SYS_REVIVE_GROUP", popping.GROUP)
 
 
-class Promise:
+class ExpectedState:
     """The marks before a cut, folded."""
 
     def __init__(self, marks: Iterable[tuple[Any, ...]], *, killed: bool) -> None:
@@ -49,7 +49,7 @@ class Promise:
         self.stored: dict[tuple[str, int, int, int], Stored] = {}
         self.halves: dict[int, Half] = {}
         self.decisions: dict[int, int] = {}
-        self.pops = PopPromise()
+        self.pops = ExpectedPops()
         self.recalling: set[int] = set()
         self.recalled: dict[int, tuple[int, bool]] = {}  # end of the log, flushed
         self.flushed = 0
