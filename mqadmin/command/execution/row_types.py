@@ -52,6 +52,7 @@ from mqadmin.command.execution.rows import (
 from mqadmin.inspector.compare.logs import StoreDiff
 from mqadmin.inspector.delayed.unit_rows import ExtUnitRow, TimerLogRow, TimerSlotRow
 from mqadmin.inspector.queries.growth import Growth, TopicGrowth
+from mqadmin.inspector.queries.statistics import StatsRow
 from mqadmin.inspector.queries.timeline import FoundRow, PlaceRow
 from mqadmin.inspector.rows import (
     CheckpointRow,
@@ -216,6 +217,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.repair.cut": DivergenceResult,
     "store.repair.divergence": Divergence,
     "store.repair.result": RepairResult,
+    "store.stats": StatsRow,
     "store.verify": VerifyReport,
     "store.verify.summary": VerifySummary,
     "store.watch": Growth,

@@ -116,6 +116,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "config": "store.tables",
             "layout": "store.layout",
             "diff": "store.diff",
+            "stats": "store.directory.stats",
             "watch": "store.watch",
             "repair": "store.repair",
             "recover": "store.repair",
