@@ -73,6 +73,7 @@ from mqadmin.repair.divergence import Divergence, DivergenceResult
 from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
+from mqadmin.repair.store_copy import CopyPlan, StoreCopy
 from mqadmin.repair.store_repair import RepairResult
 from mqadmin.system_topics.check_points import CheckPointRow
 from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
@@ -190,6 +191,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.top": TopicLoad,
     "topic.update": ChangeRow,
     "store.config": ConfigRow,
+    "store.copy": StoreCopy,
+    "store.copy.plan": CopyPlan,
     "store.diff": StoreDiff,
     "store.diff.live": LogDiff,
     "store.export": MessageRow,

@@ -117,6 +117,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "layout": "store.layout",
             "diff": "store.diff",
             "stats": "store.directory.stats",
+            "copy": "store.directory.copy",
             "watch": "store.watch",
             "repair": "store.repair",
             "recover": "store.repair",

@@ -193,6 +193,8 @@ LINES = [
     "store stats {golden}",
     "store stats {store} --by key",
     "store stats {golden} --by size",
+    "store copy {store} --out {copy} --dry-run",
+    "store copy {store} --out {copy}",
     "store export {store}",
     "store export {store} --out {out}.csv",
     "store repair {damaged}",
@@ -295,7 +297,7 @@ def words(
             name: str(tmp_path / name)
             for name in (
                 *("undo", "ledger", "lines", "out", "repaired", "recovered"),
-                *("cut_store", "cut_records"),
+                *("cut_store", "cut_records", "copy", "trimmed"),
             )
         }
 

@@ -116,9 +116,9 @@ def test_a_bounded_count_differs_from_the_true_one_by_max_missed_at_most(seed: i
     true = Counter(stream)
     rows = list(counter.totals())
     assert len(rows) < 140 < len(true)
-    for value, messages, size, missed in rows:
-        assert isinstance(value, bytes)
-        assert messages <= true[value] <= messages + missed
+    for name, messages, size, missed in rows:
+        assert isinstance(name, bytes)
+        assert messages <= true[name] <= messages + missed
         assert size == 10 * messages
     assert sum(row[1] for row in rows) + counter.dropped_messages == len(stream)
     assert {value for value, _ in true.most_common(5)} <= {row[0] for row in rows}
