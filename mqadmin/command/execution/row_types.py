@@ -75,6 +75,7 @@ from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
 from mqadmin.repair.store_copy import CopyPlan, StoreCopy
 from mqadmin.repair.store_repair import RepairResult
+from mqadmin.repair.store_trim import TrimPlan, TrimResult
 from mqadmin.system_topics.check_points import CheckPointRow
 from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
 from mqadmin.system_topics.timers import TimerRow
@@ -221,6 +222,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.repair.divergence": Divergence,
     "store.repair.result": RepairResult,
     "store.stats": StatsRow,
+    "store.trim": TrimPlan,
+    "store.trim.result": TrimResult,
     "store.verify": VerifyReport,
     "store.verify.summary": VerifySummary,
     "store.watch": Growth,

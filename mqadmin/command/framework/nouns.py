@@ -118,6 +118,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "diff": "store.diff",
             "stats": "store.directory.stats",
             "copy": "store.directory.copy",
+            "trim": "store.directory.trim",
             "watch": "store.watch",
             "repair": "store.repair",
             "recover": "store.repair",

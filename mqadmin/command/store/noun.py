@@ -16,7 +16,7 @@ NOUN = Noun(
     commands need no broker and no network. They open files read-only, take no lock, and read a
     live store, a copy, or a single file, written by this broker or by a Java broker 4.9 or 5.x.
     Damaged regions are reported and skipped; the exit status is then 7. Only repair, recover,
-    copy and export write, and only to --out, unless --in-place is given.
+    copy, trim and export write, and only to --out, unless --in-place is given.
     """,
 )
 

@@ -195,6 +195,8 @@ LINES = [
     "store stats {golden} --by size",
     "store copy {store} --out {copy} --dry-run",
     "store copy {store} --out {copy}",
+    "store trim {golden} --keep-bytes 0",
+    "store trim {golden} --keep-bytes 0 --out {trimmed} --yes",
     "store export {store}",
     "store export {store} --out {out}.csv",
     "store repair {damaged}",
