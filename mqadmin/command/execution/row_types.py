@@ -52,6 +52,7 @@ from mqadmin.command.execution.rows import (
 from mqadmin.inspector.compare.logs import StoreDiff
 from mqadmin.inspector.delayed.unit_rows import ExtUnitRow, TimerLogRow, TimerSlotRow
 from mqadmin.inspector.queries.growth import Growth, TopicGrowth
+from mqadmin.inspector.queries.statistics import StatsRow
 from mqadmin.inspector.queries.timeline import FoundRow, PlaceRow
 from mqadmin.inspector.rows import (
     CheckpointRow,
@@ -72,7 +73,9 @@ from mqadmin.repair.divergence import Divergence, DivergenceResult
 from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
+from mqadmin.repair.store_copy import CopyPlan, StoreCopy
 from mqadmin.repair.store_repair import RepairResult
+from mqadmin.repair.store_trim import TrimPlan, TrimResult
 from mqadmin.system_topics.check_points import CheckPointRow
 from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
 from mqadmin.system_topics.timers import TimerRow
@@ -189,6 +192,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.top": TopicLoad,
     "topic.update": ChangeRow,
     "store.config": ConfigRow,
+    "store.copy": StoreCopy,
+    "store.copy.plan": CopyPlan,
     "store.diff": StoreDiff,
     "store.diff.live": LogDiff,
     "store.export": MessageRow,
@@ -216,6 +221,9 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.repair.cut": DivergenceResult,
     "store.repair.divergence": Divergence,
     "store.repair.result": RepairResult,
+    "store.stats": StatsRow,
+    "store.trim": TrimPlan,
+    "store.trim.result": TrimResult,
     "store.verify": VerifyReport,
     "store.verify.summary": VerifySummary,
     "store.watch": Growth,

@@ -15,8 +15,8 @@ NOUN = Noun(
     IndexFiles map keys to messages; checkpoint, abort file and config/ contain the state. These
     commands need no broker and no network. They open files read-only, take no lock, and read a
     live store, a copy, or a single file, written by this broker or by a Java broker 4.9 or 5.x.
-    Damaged regions are reported and skipped; the exit status is then 7. Only repair, recover and
-    export write, and only to --out.
+    Damaged regions are reported and skipped; the exit status is then 7. Only repair, recover,
+    copy, trim and export write, and only to --out, unless --in-place is given.
     """,
 )
 

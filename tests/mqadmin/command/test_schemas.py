@@ -190,6 +190,13 @@ LINES = [
     "store diff {golden} {golden}",
     "store diff {broker} {broker}",
     "store diff {golden} {damaged}",
+    "store stats {golden}",
+    "store stats {store} --by key",
+    "store stats {golden} --by size",
+    "store copy {store} --out {copy} --dry-run",
+    "store copy {store} --out {copy}",
+    "store trim {golden} --keep-bytes 0",
+    "store trim {golden} --keep-bytes 0 --out {trimmed} --yes",
     "store export {store}",
     "store export {store} --out {out}.csv",
     "store repair {damaged}",
@@ -292,7 +299,7 @@ def words(
             name: str(tmp_path / name)
             for name in (
                 *("undo", "ledger", "lines", "out", "repaired", "recovered"),
-                *("cut_store", "cut_records"),
+                *("cut_store", "cut_records", "copy", "trimmed"),
             )
         }
 

@@ -1,0 +1,1 @@
+"""Verbs that count, copy, trim or import a whole store directory."""
