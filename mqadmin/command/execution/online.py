@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mqadmin.admin.consumer import ConsumerAdmin
     from mqadmin.admin.dlq.dead_letters import DeadLetter
     from mqadmin.admin.dlq.library import DlqAdmin
+    from mqadmin.admin.dlq.purge import DlqPurger
     from mqadmin.admin.group import GroupAdmin
     from mqadmin.admin.lags.all_groups import GroupLag
     from mqadmin.admin.message.decoded_id import DecodedId
@@ -206,6 +207,13 @@ def dead_letters(admin: "AdminSession") -> "DlqAdmin":
     from mqadmin.admin.dlq.library import DlqAdmin
 
     return DlqAdmin(admin)
+
+
+def dlq_purger(admin: "AdminSession") -> "DlqPurger":
+    """Return the library that skips the dead letters of a group."""
+    from mqadmin.admin.dlq.purge import DlqPurger
+
+    return DlqPurger(admin)
 
 
 def clusters(admin: "AdminSession") -> "ClusterAdmin":

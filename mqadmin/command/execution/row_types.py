@@ -135,6 +135,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "delay.pending": DelayedRow,
     "dlq.export": MessageRow,
     "dlq.list": DlqRecord,
+    "dlq.purge": ResetItem,
     "dlq.replay": ReplayItem,
     "dlq.show": MessageRow,
     "dlq.stats": DeadLetterCount,

@@ -107,6 +107,7 @@ LINES = [
     "dlq show g",
     "dlq stats g",
     "dlq export g --out {out}.dead",
+    "dlq purge g --reader idle --no-export --dry-run",
     "dlq replay g --to orders --dry-run --ledger {ledger}",
     "dlq replay g --to orders --yes --ledger {ledger}",
     "msg track {id}",
