@@ -101,6 +101,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "demote": "failover.verbs",
         },
     ),
+    "metadata": NounEntry("metadata.noun", "Export, compare and apply the metadata of a cluster."),
     "user": NounEntry(
         "access.user", "List, create, change and delete users of brokers with ACL 2.0."
     ),

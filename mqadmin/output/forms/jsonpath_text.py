@@ -12,7 +12,7 @@ from msgspec import json
 
 from mqadmin.output.stdio import flush_out, write_out
 from mqadmin.output.view import ExpressionError, Outcome, View
-from mqadmin.safe_text import escape_control, json_text
+from mqadmin.safe_text import json_text, one_line
 
 #: An expression can select any part of the document, so that all of it is held in memory.
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
@@ -70,7 +70,7 @@ class Query:
 
 def _line(value: object) -> str:
     """Return a text without quotes, control characters escaped; any other value as JSON."""
-    return (escape_control(value) if isinstance(value, str) else json_text(value)) + "\n"
+    return (one_line(value) if isinstance(value, str) else json_text(value)) + "\n"
 
 
 def _reason(error: jsonpath.JSONPathError, text: str) -> str:
