@@ -22,6 +22,11 @@ def json_text(value: Any) -> str:
         return plain_json.dumps(value, separators=(",", ":"))
 
 
+def one_line(value: str) -> str:
+    """Return a text as one line without control characters, which are escaped."""
+    return escape_control(value)
+
+
 def csv_cell(value: Any) -> str | int | float:
     """Return the value of a CSV cell: "" for None, one line of text, never a formula.
 

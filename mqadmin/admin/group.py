@@ -103,7 +103,9 @@ class GroupAdmin:
             group,
             good,
             lambda target, config: (
-                _change(target, None, wanted) if config is None else _change(target, config, config)
+                group_change(target, None, wanted)
+                if config is None
+                else group_change(target, config, config)
             ),
             errors=errors,
             if_not_exists=if_not_exists,
@@ -130,7 +132,7 @@ class GroupAdmin:
         targets = self._admin.topology.writers(cluster=cluster, broker=broker)
         good, errors = part_errors(targets, self.configs(targets, group))
         changes = [
-            _change(target, config, fresh if config is None else patched(config, settings))
+            group_change(target, config, fresh if config is None else patched(config, settings))
             for target, config in good
         ]
         return Plan(kind="group.put", subject=group, changes=changes, errors=errors)
@@ -152,7 +154,7 @@ class GroupAdmin:
         changes: list[Change] = []
         found, errors = self._existing(group, cluster, broker)
         for target, config in found:
-            changes.append(_change(target, config, patched(config, settings)))
+            changes.append(group_change(target, config, patched(config, settings)))
         return Plan(kind="group.update", subject=group, changes=changes, errors=errors)
 
     def plan_delete(
@@ -178,7 +180,7 @@ class GroupAdmin:
                 target=target.label,
                 address=target.address,
                 action="delete",
-                before=_state(config),
+                before=group_state(config),
                 request=Request(
                     address=target.address,
                     code=RequestCode.DELETE_SUBSCRIPTIONGROUP,
@@ -235,7 +237,7 @@ class GroupAdmin:
         """Return the present configuration of the group on each target."""
         targets = [Target(address=change.address) for change in plan.changes]
         return [
-            _state(config) if isinstance(config, SubscriptionGroupConfig) else config
+            group_state(config) if isinstance(config, SubscriptionGroupConfig) else config
             for config in self.configs(targets, plan.subject)
         ]
 
@@ -307,18 +309,20 @@ def _record(config: SubscriptionGroupConfig, target: Target) -> GroupRecord:
     )
 
 
-def _state(config: SubscriptionGroupConfig) -> Mapping[str, Any]:
+def group_state(config: SubscriptionGroupConfig) -> Mapping[str, Any]:
+    """Return the fields that can be set, with their wire names."""
     wire = group_config_to_wire(config)
     return {name: value for name, value in wire.items() if name not in _NOT_SETTABLE}
 
 
-def _change(
+def group_change(
     target: Target, before: SubscriptionGroupConfig | None, after: SubscriptionGroupConfig
 ) -> Change:
+    """Return the change of one target; ``before`` None: the group is created."""
     return config_change(
         target,
-        None if before is None else _state(before),
-        _state(after),
+        None if before is None else group_state(before),
+        group_state(after),
         lambda: Request(
             address=target.address,
             code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,

@@ -323,7 +323,7 @@ class TopicAdmin:
                 target=target.label,
                 address=target.address,
                 action="delete",
-                before=_state(config),
+                before=topic_state(config),
                 request=_request(target.address, RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic),
             )
             for target, config in good
@@ -482,7 +482,7 @@ class TopicAdmin:
         servers = [change for change in plan.changes if change.step == 1]
         targets = [Target(address=change.address) for change in brokers]
         states: Sequence[State | RocketMQError] = [
-            _state(config) if isinstance(config, TopicConfig) else config
+            topic_state(config) if isinstance(config, TopicConfig) else config
             for config in self.configs(targets, plan.subject)
         ]
         return [*states, *self.routed(plan.subject, [change.address for change in servers])]
@@ -549,7 +549,8 @@ def _record(value: Any, target: Target) -> TopicRecord:
     )
 
 
-def _state(config: TopicConfig) -> Mapping[str, Any]:
+def topic_state(config: TopicConfig) -> Mapping[str, Any]:
+    """Return the fields that a plan compares and shows, with their wire names."""
     wire = topic_config_to_wire(config)
     return {name: wire[name] for name in _STATE_FIELDS}
 
@@ -560,8 +561,8 @@ def topic_change(
     """Return the change of one target; ``words`` are the changes of attributes."""
     return config_change(
         target,
-        None if before is None else _state(before),
-        _state(after),
+        None if before is None else topic_state(before),
+        topic_state(after),
         lambda: _request(
             target.address,
             RequestCode.UPDATE_AND_CREATE_TOPIC,

@@ -31,7 +31,7 @@ from mqadmin.settings import read_file
 
 NOUN = Noun(
     "dlq",
-    """List, show, count, export and replay dead letters.
+    """List, show, count, export, replay and skip dead letters.
 
     A message that a consumer group failed to process is delivered again from the group's retry
     topic; after retryMaxTimes deliveries it is stored in the topic %DLQ%group, which has no

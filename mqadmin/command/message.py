@@ -20,7 +20,7 @@ from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Argument, Noun, Option, Options
 from mqadmin.command.framework.values import count, pair, whole
 from mqadmin.output.stdio import read_input
-from mqadmin.output.view import Outcome, View
+from mqadmin.output.view import DOCUMENT_FORMS, Outcome, View
 from mqadmin.settings import read_file
 
 if TYPE_CHECKING:
@@ -409,7 +409,7 @@ def tail(
     timeout = session.settings.effective["timeout"]
     for_ms = session.settings.timeout_ms if follow and timeout.origin == "option" else None
     endless = follow and limit is None and for_ms is None
-    if session.form in ("json", "yaml") and endless:
+    if session.form in DOCUMENT_FORMS and endless:
         raise UsageFault(
             f"msg tail: {session.form} is one document, which would not end",
             "use -o ndjson, or stop it with --limit, --timeout or --no-follow",

@@ -56,6 +56,7 @@ ALLOCATE = View("topic.allocate", ("clientId", "brokerName", "queueId"))
         "mqadmin topic list",
         "mqadmin topic list 'order*' --user",
         "mqadmin topic list --cluster DefaultCluster --user -o json",
+        "mqadmin topic list --user -o 'jsonpath=$.items[*].topic'",
     ],
 )
 def list_topics(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from operator import add
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import json
 
@@ -12,6 +12,9 @@ from mqadmin.output.table import draw_one, draw_rows
 from mqadmin.output.values import cell, heading, plain, time_name
 from mqadmin.output.view import Arrangement, Outcome, View
 from mqadmin.safe_text import json_text
+
+if TYPE_CHECKING:
+    from mqadmin.output.forms.jsonpath_text import Query
 
 # (view, rows, outcome, live, row type) → number of rows; (view, fields)
 RowsWriter = Callable[[View, Iterator[dict[str, Any]], Outcome, bool, Any], int]
@@ -28,8 +31,9 @@ def emit(
     live: bool = False,
     row_type: Any = None,
     arrangement: Arrangement | None = None,
+    query: "Query | None" = None,
 ) -> int:
-    """Write rows and return their number.
+    """Write rows and return their number; with ``query`` only the values that it selects.
 
     ``outcome`` is read after the last row, so a generator may fill it while it runs. ``live``
     flushes each row (a tail). ``row_type``, the struct of a row, gives the header of a CSV file
@@ -44,6 +48,8 @@ def emit(
     if arrangement is not None:
         mappings, names = arranged(mappings, arrangement)
         headers = arrangement.headers
+    if query is not None:
+        return query.write_rows(view, mappings, outcome)
     if form in ("table", "wide"):
         if live:
             return _live_lines(view, mappings, names)
@@ -66,9 +72,19 @@ def emit(
     return write_rows(view, mappings, outcome, live, row_type)
 
 
-def emit_one(view: View, thing: Any, *, form: str = "table", color: bool = True) -> None:
+def emit_one(
+    view: View,
+    thing: Any,
+    *,
+    form: str = "table",
+    color: bool = True,
+    query: "Query | None" = None,
+) -> None:
     """Write one object: in JSON and YAML its fields and ``schema``, without an envelope."""
     fields = plain(thing)
+    if query is not None:
+        query.write_one(view, fields)
+        return
     if form in ("table", "wide"):
         if form == "table":
             fields = _words_for_times(fields)

@@ -4,8 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 FORMATS = ("table", "wide", "json", "ndjson", "yaml", "csv", "markdown", "schema")
+DOCUMENT_FORMS = ("json", "yaml", "jsonpath")
+"""Forms that are one document, complete only at its end."""
+JSONPATH = "jsonpath"
+"""The format ``jsonpath=EXPR``, in addition to FORMATS."""
 PROMETHEUS = "prometheus"
 """The format of ``mqadmin check`` in addition to FORMATS."""
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be applied; the message names the position in it."""
+
+
+def query_of(form: str) -> str | None:
+    """Return EXPR of the format ``jsonpath=EXPR``, None for another format."""
+    word, equals, text = form.partition("=")
+    return text if word == JSONPATH and equals else None
 
 
 class View:

@@ -10,7 +10,7 @@ import pytest
 from mqadmin.output.emit import emit, emit_one
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.view import View
-from mqadmin.safe_text import csv_cell, json_text
+from mqadmin.safe_text import csv_cell, json_text, one_line
 
 HOSTILE = "a\x1b[31m\x9b31m\u202eb\x00\r\n\u2066\x7f"
 Capture = pytest.CaptureFixture[str]
@@ -89,3 +89,7 @@ def test_rows_of_a_csv_are_lines(capsys: Capture) -> None:
     out = capsys.readouterr().out
     assert list(csv.reader(io.StringIO(out))) == [["a", "b"], ["x\\ny", "'=1"]]
     assert out.count("\n") == 2
+
+
+def test_one_line_has_no_control_characters() -> None:
+    assert one_line("a\n\x1b[31mé") == "a\\n\\u001b[31mé"

@@ -34,6 +34,17 @@ ALLOWED_CODES: Mapping[str, frozenset[int]] = {
         {RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, RequestCode.DELETE_SUBSCRIPTIONGROUP}
     ),
     "consumer": frozenset({RequestCode.SET_MESSAGE_REQUEST_MODE}),
+    "metadata": frozenset(
+        {
+            RequestCode.UPDATE_AND_CREATE_TOPIC,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+            RequestCode.PUT_KV_CONFIG,
+            RequestCode.AUTH_UPDATE_USER,
+            RequestCode.AUTH_CREATE_ACL,
+            RequestCode.AUTH_UPDATE_ACL,
+            RequestCode.UPDATE_BROKER_CONFIG,
+        }
+    ),
 }
 
 

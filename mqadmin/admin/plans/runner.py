@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from mqadmin.admin.group import GroupAdmin
+from mqadmin.admin.metadata.library import MetadataAdmin
 from mqadmin.admin.offset.library import OffsetAdmin
 from mqadmin.admin.offset.reset import ResetPlan
 from mqadmin.admin.plans.plan_file import PlanFile
@@ -28,6 +29,7 @@ LIBRARIES: Mapping[str, Callable[[AdminSession], Library]] = {
     "topic": TopicAdmin,
     "group": GroupAdmin,
     "consumer": ModeAdmin,
+    "metadata": MetadataAdmin,
 }
 
 

@@ -14,7 +14,7 @@ from mqadmin.command.framework.values import count, duration_ms, start_position,
 from mqadmin.command.message import NOUN, BodyForm, Place, Raw, Topic, one_topic
 from mqadmin.output.progress import Progress
 from mqadmin.output.stdio import stdout_is_terminal
-from mqadmin.output.view import View
+from mqadmin.output.view import DOCUMENT_FORMS, View
 from mqadmin.traffic.options import Limits
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _check(session: Session, given: ConsumeOptions) -> None:
     if given.no_commit and given.group is None:
         raise UsageFault("msg consume: --no-commit needs --group", "without a group no offset is")
     bounds = (given.limit, given.duration, given.idle)
-    if session.form in ("json", "yaml") and bounds == (None, None, None):
+    if session.form in DOCUMENT_FORMS and bounds == (None, None, None):
         raise UsageFault(
             f"msg consume: {session.form} is one document, which would not end",
             "use -o ndjson, or stop it with --limit, --for or --idle",
@@ -239,7 +239,7 @@ def _consume_as_member(
 def _commit_rule(session: Session, *, no_commit: bool) -> "CommitRule":
     if no_commit:
         return "never"
-    return "at end" if session.form in ("json", "yaml") else "as printed"
+    return "at end" if session.form in DOCUMENT_FORMS else "as printed"
 
 
 def _print_and_commit(printer: _Printer, member: "GroupConsumer") -> int:
@@ -247,7 +247,7 @@ def _print_and_commit(printer: _Printer, member: "GroupConsumer") -> int:
     try:
         return printer.print(member)
     except OSError:  # a closed pipe, a full disk
-        if printer.session.form in ("json", "yaml"):
+        if printer.session.form in DOCUMENT_FORMS:
             member.abandon()
         else:
             member.commit()

@@ -6,7 +6,7 @@ the library of their noun from the functions here. ``ssl`` and ``httpx`` cost mo
 and are imported for TLS, signatures and name server discovery only.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from broker.common.address import parse_address
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from mqadmin.admin.consumer import ConsumerAdmin
     from mqadmin.admin.dlq.dead_letters import DeadLetter
     from mqadmin.admin.dlq.library import DlqAdmin
+    from mqadmin.admin.dlq.purge import DlqPurger
     from mqadmin.admin.group import GroupAdmin
     from mqadmin.admin.lags.all_groups import GroupLag
     from mqadmin.admin.message.decoded_id import DecodedId
     from mqadmin.admin.message.library import MessageAdmin
     from mqadmin.admin.message.query import MessageQueries
     from mqadmin.admin.message.record import BodyView
+    from mqadmin.admin.metadata.library import MetadataAdmin, Scope
+    from mqadmin.admin.metadata.metadata_file import MetadataFile
     from mqadmin.admin.offset.library import OffsetAdmin
     from mqadmin.admin.offset.reset import ResetPlan
     from mqadmin.admin.plans.topics import BulkTopics, TopicEntry
@@ -206,6 +209,48 @@ def dead_letters(admin: "AdminSession") -> "DlqAdmin":
     from mqadmin.admin.dlq.library import DlqAdmin
 
     return DlqAdmin(admin)
+
+
+def dlq_purger(admin: "AdminSession") -> "DlqPurger":
+    """Return the library that skips the dead letters of a group."""
+    from mqadmin.admin.dlq.purge import DlqPurger
+
+    return DlqPurger(admin)
+
+
+def metadata(admin: "AdminSession") -> "MetadataAdmin":
+    """Return the library of the noun ``metadata``."""
+    from mqadmin.admin.metadata.library import MetadataAdmin
+
+    return MetadataAdmin(admin)
+
+
+def metadata_scope(
+    only: "Sequence[str] | None",
+    ignored: "Sequence[str] | None",
+    *,
+    cluster: str | None,
+    namespaces: "Sequence[str] | None" = None,
+    settings: bool = True,
+) -> "Scope":
+    """Return the selected objects: ``only`` these kinds, by default all, or without settings."""
+    from mqadmin.admin.metadata.library import scope_of
+
+    return scope_of(only, ignored, cluster=cluster, namespaces=namespaces, settings=settings)
+
+
+def metadata_file(path: str) -> "MetadataFile":
+    """Read a metadata file."""
+    from mqadmin.admin.metadata.metadata_file import load_metadata
+
+    return load_metadata(path)
+
+
+def save_metadata(path: str, content: "MetadataFile") -> None:
+    """Write a metadata file."""
+    from mqadmin.admin.metadata import metadata_file as library
+
+    library.save_metadata(path, content)
 
 
 def clusters(admin: "AdminSession") -> "ClusterAdmin":

@@ -32,6 +32,8 @@ from mqadmin.admin.load.brokers import BrokerLoad
 from mqadmin.admin.load.topics import TopicLoad
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
+from mqadmin.admin.metadata.library import MetadataDifference
+from mqadmin.admin.metadata.metadata_file import MetadataItem
 from mqadmin.admin.namesrv.library import KvRecord, NamesrvConfigRecord
 from mqadmin.admin.offset.library import OffsetRecord
 from mqadmin.admin.offset.offset_file import SavedOffset
@@ -138,6 +140,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "delay.pending": DelayedRow,
     "dlq.export": MessageRow,
     "dlq.list": DlqRecord,
+    "dlq.purge": ResetItem,
     "dlq.replay": ReplayItem,
     "dlq.show": MessageRow,
     "dlq.stats": DeadLetterCount,
@@ -146,6 +149,9 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "group.list": GroupRecord,
     "group.show": GroupRecord,
     "group.update": ChangeRow,
+    "metadata.apply": ChangeRow,
+    "metadata.diff": MetadataDifference,
+    "metadata.export": MetadataItem,
     "msg.consume": MessageRow,
     "msg.consume-directly": DirectResult,
     "msg.decode-id": DecodedId,

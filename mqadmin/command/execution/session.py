@@ -27,13 +27,23 @@ from mqadmin.output.stdio import (
     stdin_is_terminal,
     write_out,
 )
-from mqadmin.output.view import FORMATS, PROMETHEUS, Arrangement, Outcome, View
+from mqadmin.output.view import (
+    FORMATS,
+    JSONPATH,
+    PROMETHEUS,
+    Arrangement,
+    ExpressionError,
+    Outcome,
+    View,
+    query_of,
+)
 from mqadmin.settings import Settings, resolve
 
 if TYPE_CHECKING:
     from mqadmin.admin.offset.reset import ResetPlan
     from mqadmin.admin.result import Listing, Plan, TargetError
     from mqadmin.admin.session import AdminSession
+    from mqadmin.output.forms.jsonpath_text import Query
 
 
 #: Forms to which --columns and --no-headers apply.
@@ -56,6 +66,9 @@ class Session:
         self.options = options
         self.status = DONE
         self.form = str(settings.text("output") or "table")
+        self.query = compiled_query(self.form)
+        if self.query is not None:
+            self.form = JSONPATH
         self._admin: AdminSession | None = None
         self.arrangement = arrangement_of(verb, self.form, options)
         self._place = ""  # context, clusters and name servers of a change, for the question
@@ -152,9 +165,13 @@ class Session:
                 live=live,
                 row_type=_row_type(view) if self.form == "csv" and not view.wide else None,
                 arrangement=self.arrangement,
+                query=self.query,
             )
+        except ExpressionError as error:
+            raise bad_expression(self.query.text if self.query else "", error) from error
         except UnknownFieldError as error:
             raise UsageFault(str(error), "-o json shows the fields of the rows") from error
+        self._report_no_match(rows=count)
         if outcome.truncated:
             status = DONE if outcome.asked else PARTLY
             self.report(status, "truncated", outcome.reason or "more rows were left out", hint)
@@ -164,6 +181,12 @@ class Session:
             elif self.is_table or self.form == "markdown":
                 self.note("no results")
         return count
+
+    def _report_no_match(self, *, rows: int) -> None:
+        """Report an expression that selects no value of an output with rows (status 1)."""
+        if self.query is not None and rows and not self.query.matches:
+            message = f"{self.query.text!r} selects nothing"
+            self.report(NO, "notFound", message, "-o json prints the document")
 
     def report(self, status: int, kind: str, message: str, hint: str = "") -> None:
         """Report why the status is not 0, as text or as one JSON object; keep an earlier status."""
@@ -214,7 +237,11 @@ class Session:
             raise not_a_list(self.verb)
         from mqadmin.output.emit import emit_one
 
-        emit_one(view, thing, form=self.form, color=self.color)
+        try:
+            emit_one(view, thing, form=self.form, color=self.color, query=self.query)
+        except ExpressionError as error:
+            raise bad_expression(self.query.text if self.query else "", error) from error
+        self._report_no_match(rows=1)
 
     def report_targets(self, errors: "Sequence[TargetError]", *, some_worked: bool) -> None:
         """Report the targets that failed; status 5 when others worked, else that of the first."""
@@ -404,9 +431,34 @@ def emit_verb_schema(verb: Verb) -> int:
     return DONE
 
 
+def compiled_query(form: str) -> "Query | None":
+    """Compile EXPR of ``-o jsonpath=EXPR``; None for another form.
+
+    UsageFault with the position for an expression that cannot be used, before anything is read or
+    changed.
+    """
+    text = query_of(form)
+    if text is None:
+        return None
+    from mqadmin.output.forms.jsonpath_text import Query
+
+    try:
+        return Query(text)
+    except ExpressionError as error:
+        raise bad_expression(text, error) from error
+
+
+def bad_expression(text: str, error: ExpressionError) -> UsageFault:
+    """Return the error for an expression of ``-o jsonpath=EXPR``."""
+    hint = "example: -o 'jsonpath=$.items[*].topic'"
+    return UsageFault(f"-o jsonpath={text}: {error}", hint)
+
+
 def _checked_form(settings: Settings, verb: Verb) -> str:
     effective = settings.effective["output"]
     is_check = verb.noun.name == CHECK_NOUN and effective.value == PROMETHEUS
+    if query_of(str(effective.value)) is not None:
+        return JSONPATH
     if effective.value not in FORMATS and not is_check:
         raise UsageFault(
             f"output ({effective.origin}): {effective.value!r} is not an output format",

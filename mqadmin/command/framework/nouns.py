@@ -69,8 +69,11 @@ NOUNS: Final[dict[str, NounEntry]] = {
     ),
     "dlq": NounEntry(
         "dlq",
-        "List, show, count, export and replay dead letters.",
-        dict.fromkeys(("stats", "export"), "dead_letters.verbs"),
+        "List, show, count, export, replay and skip dead letters.",
+        {
+            **dict.fromkeys(("stats", "export"), "dead_letters.verbs"),
+            "purge": "dead_letters.purge",
+        },
     ),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
@@ -98,6 +101,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "demote": "failover.verbs",
         },
     ),
+    "metadata": NounEntry("metadata.noun", "Export, compare and apply the metadata of a cluster."),
     "user": NounEntry(
         "access.user", "List, create, change and delete users of brokers with ACL 2.0."
     ),

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from mqadmin.command.framework.declare import Option, Parameter, parameters_of
+from mqadmin.command.framework.values import output_form
 
 Namesrv = Annotated[
     str | None,
@@ -32,8 +33,9 @@ Output = Annotated[
         "--output",
         metavar="FORMAT",
         env="MQADMIN_OUTPUT",
-        help="table (default), wide, json, ndjson, yaml, csv, markdown; schema prints the JSON"
-        " schema; prometheus is for check.",
+        help="table (default), wide, json, ndjson, yaml, csv, markdown; jsonpath=EXPR prints the"
+        " selected values of json; schema the JSON schema; prometheus is for check.",
+        parse=output_form,
     ),
 ]
 Timeout = Annotated[

@@ -10,6 +10,7 @@ from typing import Literal
 
 from broker.common.times import parse_duration_ms, parse_time_ms, parse_time_range
 from broker.errors import RocketMQError
+from mqadmin.output.view import FORMATS, JSONPATH, PROMETHEUS, query_of
 
 NOW_WORD = "now"
 
@@ -20,6 +21,13 @@ def _with_value_error(parse: Callable[[str], int], text: str) -> int:
         return parse(text)
     except RocketMQError as error:
         raise ValueError(error.message) from error
+
+
+def output_form(text: str) -> str:
+    """Check an output format; the expression of ``jsonpath=EXPR`` is compiled later."""
+    if text not in (*FORMATS, PROMETHEUS) and query_of(text) is None:
+        raise ValueError(f"{text!r} is not one of {', '.join(FORMATS)}, {JSONPATH}=EXPR")
+    return text
 
 
 def duration_ms(text: str) -> int:

@@ -12,7 +12,7 @@ from mqadmin.command.execution.status import DONE, NO
 from mqadmin.command.framework.common_options import OnlyTopic
 from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import duration_ms, whole
-from mqadmin.output.view import View
+from mqadmin.output.view import DOCUMENT_FORMS, View
 
 if TYPE_CHECKING:
     from mqadmin.admin.result import Listing
@@ -120,7 +120,7 @@ def show_lag(session: Session, given: LagOptions) -> None:
         raise UsageFault("--topic, --clients and --pop apply to one GROUP", "omit --all")
     if given.deadline is not None and given.until is None and not given.watch:
         raise UsageFault("--deadline applies to --until and --watch")
-    if given.watch and session.form in ("json", "yaml"):
+    if given.watch and session.form in DOCUMENT_FORMS:
         raise UsageFault(f"--watch has no end, {session.form} is one document", "use -o ndjson")
 
     def ask() -> "Listing[Any]":

@@ -47,8 +47,12 @@ def run_offset_change(
     make_plan: Callable[[], "ResetPlan"],
     verb: str,
     undo_file: str | None,
+    *,
+    before: Callable[["ResetPlan"], None] | None = None,
 ) -> None:
     """Run a change of offsets from plan to read-back; ``verb`` is the first word of the question.
+
+    ``before`` is called with the plan after the consent; nothing is changed if it raises.
 
     Status 0 when every queue is as planned, 5 when some are, 8 when the state moved or the
     read-back differs, else the status of the error.
@@ -75,6 +79,8 @@ def run_offset_change(
         question = f"{verb} {len(plan.items)} queues of {plan.topic} for group {plan.group}?"
         if not session.consent(question):
             return
+    if before is not None:
+        before(plan)
     done = offsets(session.admin).apply_reset(plan, undo_path=undo_file)
     show_offset_result(session, view, plan, done)
 

@@ -14,7 +14,7 @@ from mqadmin.inspector.verify.report import VerifyReport
 from mqadmin.inspector.verify.verifier import VerifyOptions
 from mqadmin.inspector.verify.verifier import verify as verify_store
 from mqadmin.output.progress import Progress
-from mqadmin.output.view import View
+from mqadmin.output.view import DOCUMENT_FORMS, View
 
 VERIFY = View(
     "store.verify",
@@ -73,7 +73,7 @@ def verify(
 
 def emit_report(session: Session, found: Any) -> None:
     """Print findings and summary in the requested form."""
-    if session.form in ("json", "yaml"):
+    if session.form in DOCUMENT_FORMS:
         report = VerifyReport(
             items=by_severity(found.findings),
             truncated=len(found.findings) < sum(found.summary.kinds.values()),

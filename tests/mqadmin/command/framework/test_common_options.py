@@ -35,6 +35,7 @@ def test_files_and_directories_are_written_to_out() -> None:
         "pipeline run",
         "offset export",
         "dlq export",
+        "metadata export",
     }
 
 

@@ -1,0 +1,1 @@
+"""The metadata of a cluster as a file: export, differences, apply."""

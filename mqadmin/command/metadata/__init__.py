@@ -1,0 +1,1 @@
+"""``mqadmin metadata``: export, diff, apply."""
