@@ -94,12 +94,17 @@ def consumer_connections(admin: AdminSession, group: str) -> ConsumerConnections
 
 
 def call_bounded(
-    admin: AdminSession, requests: Sequence[tuple[str, RemotingCommand]]
+    admin: AdminSession,
+    requests: Sequence[tuple[str, RemotingCommand]],
+    accept: Sequence[int] = (ResponseCode.SUCCESS,),
 ) -> list[Reply | RocketMQError]:
-    """Send the requests, FAN_OUT of them at once; return one response per request."""
+    """Send the requests, FAN_OUT of them at once; return one response per request.
+
+    A response code that is not in ``accept`` is an error.
+    """
     answers: list[Reply | RocketMQError] = []
     for begin in range(0, len(requests), FAN_OUT):
-        answers += admin.call_all(requests[begin : begin + FAN_OUT])
+        answers += admin.call_all(requests[begin : begin + FAN_OUT], accept=accept)
     return answers
 
 

@@ -168,7 +168,8 @@ def committed_offsets(
     admin: AdminSession, group: str, queues: Sequence[tuple[str, MessageQueue]]
 ) -> list[int | RocketMQError | None]:
     """Return the committed offset of each (address, queue): None where nothing is committed."""
-    answers = admin.call_all(
+    answers = call_bounded(
+        admin,
         [
             (
                 address,
