@@ -1,5 +1,6 @@
 """Commands with a Java name print the same as the Java tool about the same Java cluster."""
 
+import json
 import re
 import subprocess
 import sys
@@ -138,6 +139,42 @@ def test_both_tools_print_the_same(peers: Peers, story: str) -> None:
         if done.returncode != 0 or ours != java:
             different.append(f"{line}: {done.stderr}\n--- java\n{java}\n--- ours\n{ours}")
     assert not different, "\n".join(different)
+
+
+EXPORTS = {
+    "exportConfigs -c DefaultCluster": "configs.json",
+    "exportMetrics -c DefaultCluster": "metrics.json",
+    "exportMetadata -c DefaultCluster": "metadata.json",
+    "exportMetadata -c DefaultCluster -s": "metadata.json",
+    "exportMetadata -c DefaultCluster -t": "topic.json",
+    "exportMetadata -c DefaultCluster -g": "subscriptionGroup.json",
+    "exportMetadata -b $B -t": "topic.json",
+    "exportMetadata -b $B -g": "subscriptionGroup.json",
+}
+
+
+def steady(value: Any, name: str = "") -> Any:
+    """The value without times and rates; numbers keep their type, other values their text."""
+    if isinstance(value, dict):
+        return {key: steady(item, key) for key, item in value.items()}
+    if name == "exportTime" or name.endswith(("Tps", "Ratio", "AverageSize")):
+        return type(value).__name__
+    return value
+
+
+def test_both_tools_export_the_same_files(peers: Peers, tmp_path: Path) -> None:
+    assert peers.ours("updateSubGroup -c DefaultCluster -g exported").returncode == 0
+    for number, (line, name) in enumerate(EXPORTS.items()):
+        folders = {side: tmp_path / f"{side}{number}" for side in ("java", "ours")}
+        java = peers.java(f"{line} -f {folders['java']}")
+        done = peers.ours(f"{line} -f {folders['ours']}")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == f"export {folders['ours'] / name} success"
+        assert java.strip() == f"export {folders['java'] / name} success"
+        theirs, ours = (
+            steady(json.loads((folder / name).read_text())) for folder in folders.values()
+        )
+        assert ours == theirs, line
 
 
 def test_broker_status_has_the_same_keys(peers: Peers) -> None:
