@@ -100,6 +100,7 @@ def main() -> None:
         os.chdir(work)  # resets write their undo files here
         process, namesrv = standalone(work)
         env = {**os.environ, "NAMESRV_ADDR": namesrv, "ROCKETMQ_HOME": str(work)}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
         mqadmin = str(BIN / "mqadmin")
         started: list[LocalBroker] = []
         try:

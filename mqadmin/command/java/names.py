@@ -92,7 +92,7 @@ _ROWS: Final = (
     _row("deleteSubGroup", "client.group", "group delete", "b=brokerAddr c=clusterName g=groupName! r=removeOffset"),
     _row("deleteTopic", "cluster.topic_change", "topic delete", "c=clusterName! t=topic!"),
     _row("deleteUser", "access.user", "user delete", "|b=brokerAddr |c=clusterName u=username!"),
-    _row("dumpCompactionLog", "", "", "f=file"),
+    _row("dumpCompactionLog", "files.compaction", "", "f=file"),
     _row("electMaster", "cluster.controller", "", "a=controllerAddress! b=brokerId! bn=brokerName! c=clusterName!"),
     _row("exportConfigs", "files.exports", "broker config show", "c=clusterName! f=filePath"),
     _row("exportMetadata", "files.exports", "", "b=brokerAddr c=clusterName f=filePath g:subscriptionGroup s:specialTopic t:topic"),
