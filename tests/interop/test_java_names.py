@@ -158,11 +158,17 @@ EXPORTS = {
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Path and value of each leaf; of times and rates, which change, the type instead."""
+    """Path and value of each leaf; of times and ratios, which change, the type instead.
+
+    A rate is 0.0 in Java, and null for us, while the broker has not yet published it.
+    """
     if isinstance(value, dict) and value:
         for key, item in value.items():
             yield from leaves(item, f"{path}/{key}")
-    elif path.endswith(("exportTime", "Tps", "Ratio", "AverageSize")):
+    elif path.endswith("Tps"):
+        assert value is None or isinstance(value, float), path
+        yield path, "rate"
+    elif path.endswith(("exportTime", "Ratio", "AverageSize")):
         yield path, type(value).__name__
     else:
         yield path, value

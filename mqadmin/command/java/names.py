@@ -122,7 +122,7 @@ _ROWS: Final = (
     _row("queryMsgByOffset", "message.query", "msg query", "b=brokerName! f=bodyFormat i=queueId! o=offset! t=topic!"),
     _row("queryMsgByUniqueKey", "message.query", "msg query", "a:showAll c=cluster d=clientId g=consumerGroup i=msgId! t=topic!"),
     _row("queryMsgTraceById", "message.trace", "msg trace", "b=beginTimestamp c=maxNum e=endTimestamp i=msgId! t=traceTopic"),
-    _row("remappingStaticTopic", "", "", "|b=brokers |c=clusters fr=forceReplace mf=mapFile t=topic!"),
+    _row("remappingStaticTopic", "cluster.static_topic", "", "|b=brokers |c=clusters fr=forceReplace mf=mapFile t=topic!"),
     _row("removeBroker", "cluster.controller", "", "b=brokerIdentity! c=brokerContainerAddr!"),
     _row("removeColdDataFlowCtrGroupConfig", "cluster.cold_data", "", "b=brokerAddr c=clusterName g=consumerGroup!"),
     _row("resetMasterFlushOffset", "cluster.broker", "", "b=brokerAddr o=offset"),

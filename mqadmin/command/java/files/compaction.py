@@ -27,13 +27,16 @@ def dump_compaction_log(call: JavaCall) -> None:
         with Path(given).open("rb") as file:
             if file.seek(0, 2) == 0:
                 return
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                _print(call, given, data)
+            with (
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+                memoryview(data) as view,
+            ):
+                _print(call, given, view)
     except OSError as error:
         raise call.fault("f", f"{given}: {error.strerror}") from error
 
 
-def _print(call: JavaCall, path: str, data: mmap.mmap) -> None:
+def _print(call: JavaCall, path: str, data: memoryview) -> None:
     position = 0
     while position + 8 <= len(data):
         size = int.from_bytes(data[position : position + 4], "big")
