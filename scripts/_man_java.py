@@ -29,8 +29,8 @@ HEAD = ("Java mqadmin", "mqadmin")
 
 
 def available() -> list[JavaName]:
-    """The names that can be run, each once."""
-    return list(dict.fromkeys(row for row in JAVA_NAMES.values() if row.module))
+    """The names, each once: an alias is the same row."""
+    return list(dict.fromkeys(JAVA_NAMES.values()))
 
 
 def sections() -> dict[str, list[JavaName]]:

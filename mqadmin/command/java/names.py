@@ -34,8 +34,8 @@ class JavaOption(NamedTuple):
 class JavaName(NamedTuple):
     """One sub-command.
 
-    ``module`` declares it, relative to this package; empty: not available yet. ``equivalent`` are
-    the words of the command with noun and verb; empty if there is none.
+    ``module`` declares it, relative to this package. ``equivalent`` are the words of the command
+    with noun and verb; empty if there is none.
     """
 
     name: str

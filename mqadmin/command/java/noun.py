@@ -24,6 +24,5 @@ def list_names(session: Session) -> None:
     rows = [
         {"name": row.name, "equivalent": f"mqadmin {row.equivalent}" if row.equivalent else None}
         for row in dict.fromkeys(JAVA_NAMES.values())  # an alias is the same row
-        if row.module
     ]
     session.emit(JAVA_LIST, rows)
