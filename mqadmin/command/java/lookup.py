@@ -50,7 +50,8 @@ def java_verb(words: Sequence[str]) -> tuple[Verb, JavaLine] | None:
     name = JAVA_NAMES.get(rest[0].lower()) if rest else None
     if name is None or (wants_help and len(rest) > 1):
         return None
-    import_module(f"mqadmin.command.java.{name.module}")
+    if name.name not in COMMANDS:
+        import_module(f"mqadmin.command.java.{name.module}")
     command = COMMANDS[name.name]
     line = _parsed(name, rest[1:])
     if wants_help:

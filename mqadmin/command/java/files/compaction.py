@@ -1,13 +1,16 @@
 """Java's reader of compaction logs: dumpCompactionLog."""
 
-import mmap
+import os
 from pathlib import Path
+from typing import BinaryIO
 
 from broker.errors import CorruptRecordError, RemoteProtocolError
 from broker.message.record import MAGIC_BLANK, decode_record
 from mqadmin.command.java.call import JavaCall
 from mqadmin.command.java.declare import java_command
 from mqadmin.command.java.message.message_text import message_text
+
+MAX_RECORD_BYTES = 256 * 1024 * 1024
 
 
 @java_command("dumpCompactionLog")
@@ -25,26 +28,22 @@ def dump_compaction_log(call: JavaCall) -> None:
         raise call.fault("f", "is missing")
     try:
         with Path(given).open("rb") as file:
-            if file.seek(0, 2) == 0:
-                return
-            with (
-                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-                memoryview(data) as view,
-            ):
-                _print(call, given, view)
+            _print(call, given, file)
     except OSError as error:
         raise call.fault("f", f"{given}: {error.strerror}") from error
 
 
-def _print(call: JavaCall, path: str, data: memoryview) -> None:
+def _print(call: JavaCall, path: str, file: BinaryIO) -> None:
+    end = os.fstat(file.fileno()).st_size
     position = 0
-    while position + 8 <= len(data):
-        size = int.from_bytes(data[position : position + 4], "big")
-        magic = int.from_bytes(data[position + 4 : position + 8], "big")
-        if size == 0 or magic == MAGIC_BLANK:
+    while len(head := file.read(8)) == 8:
+        size = int.from_bytes(head[:4], "big")
+        if size == 0 or int.from_bytes(head[4:], "big") == MAGIC_BLANK:
             return
+        # a wrong length must not read a whole file into memory
+        data = head + file.read(max(0, min(size, end - position, MAX_RECORD_BYTES) - 8))
         try:
-            message = decode_record(data, position, check_crc=True)
+            message = decode_record(data, check_crc=True)
         except RemoteProtocolError as error:
             hint = "mqadmin store inspect reads past a damaged record"
             raise CorruptRecordError(path, position, error.message, hint) from error
