@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from _man_client import client_sections
+from _man_java import java_sections
 from _man_text import (
     CLUSTER_EXAMPLE,
     EXIT_STATUSES,
@@ -395,10 +396,21 @@ def client_page() -> Iterator[str]:
     yield from (".SH SEE ALSO", "mqadmin(1), mqbroker(8)")
 
 
+def java_page() -> Iterator[str]:
+    """mqadmin-java(7)."""
+    yield from head("mqadmin-java", 7, "mqadmin-java", "the commands of RocketMQ's Java tool")
+    yield ".SH DESCRIPTION"
+    yield from prose("java")
+    yield ".SH COMMANDS"
+    yield from java_sections(roff, grid)
+    yield from (".SH SEE ALSO", "mqadmin(1)")
+
+
 PAGES = {
     "mqadmin.1": mqadmin_page,
     "mqadmin-store.1": mqadmin_store_page,
     "mqadmin-pipeline.1": mqadmin_pipeline_page,
+    "mqadmin-java.7": java_page,
     "mqbroker-performance.7": performance_page,
     "mqbroker.8": mqbroker_page,
     "mqnamesrv.8": mqnamesrv_page,

@@ -222,6 +222,21 @@ PROSE = {
     machine. They were measured on one quiet machine with 2 vCPU AMD EPYC, 24 GiB, Python 3.11 with
     uvloop, and Java 17 with 2 GiB heap. scripts/bench repeats them.
     """,
+    "java": """
+    Every sub-command of the Java tool of RocketMQ 5.3.3, and those that only 4.9.8 has, runs under
+    its own name: mqadmin topicRoute -t T, or mqadmin java topicRoute -t T. It takes Java's options,
+    prints Java's columns and writes Java's files. mqadmin help NAME prints the options of one,
+    mqadmin java list the table below.
+
+    Different from the Java tool: the exit status is that of mqadmin(1), not 0 after a failure;
+    errors go to stderr in one line; an option that has no effect there is refused; a command that
+    acts on every cluster without a target there needs one here; an unknown value is not 0. The
+    options --namesrv, --context, --timeout, --access-key, --tls and the other global ones are
+    accepted under their long names.
+
+    The commands with noun and verb print tables or JSON, show a plan before a change, have
+    --dry-run, and keep settings that are not named.
+    """,
     "bench-java": """
     scripts/bench java --pairs 2, in turn with the Java broker 5.3.3; the load generator shares the
     two cores. Asynchronous flush and bodies of 1 KiB unless noted; means of two pairs.

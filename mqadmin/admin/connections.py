@@ -7,6 +7,7 @@ import msgspec
 
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
+from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import TargetError
@@ -92,6 +93,21 @@ def consumer_connections(admin: AdminSession, group: str) -> ConsumerConnections
     )
 
 
+def call_bounded(
+    admin: AdminSession,
+    requests: Sequence[tuple[str, RemotingCommand]],
+    accept: Sequence[int] = (ResponseCode.SUCCESS,),
+) -> list[Reply | RocketMQError]:
+    """Send the requests, FAN_OUT of them at once; return one response per request.
+
+    A response code that is not in ``accept`` is an error.
+    """
+    answers: list[Reply | RocketMQError] = []
+    for begin in range(0, len(requests), FAN_OUT):
+        answers += admin.call_all(requests[begin : begin + FAN_OUT], accept=accept)
+    return answers
+
+
 def ask_groups(
     admin: AdminSession, groups: Sequence[str], targets: Sequence[Target], code: int
 ) -> dict[str, Sequence[Reply | RocketMQError]]:
@@ -101,9 +117,7 @@ def ask_groups(
         for group in groups
         for target in targets
     ]
-    answers: list[Reply | RocketMQError] = []
-    for begin in range(0, len(requests), FAN_OUT):
-        answers += admin.call_all(requests[begin : begin + FAN_OUT])
+    answers = call_bounded(admin, requests)
     width = len(targets)
     return {
         group: answers[index * width : (index + 1) * width] for index, group in enumerate(groups)

@@ -16,6 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import many_groups
+from local_broker import LocalBroker
+
 ROOT = Path(__file__).parent.parent.parent
 BIN = ROOT / ".venv" / "bin"
 PEERS = Path(os.environ.get("MQ_TEST_PEERS_HOME") or Path.home() / ".cache" / "mqadmin-test-peers")
@@ -23,6 +26,7 @@ RUNS = 15
 JAVA_RUNS = 3
 
 Sample = tuple[float, float, float]
+Pair = tuple[list[str], list[str], int]  # our words, Java's, goal of the ratio
 
 
 def once(words: list[str], env: dict[str, str]) -> Sample:
@@ -97,22 +101,46 @@ def main() -> None:
         compileall.compile_dir(ROOT / package, quiet=1)
     with tempfile.TemporaryDirectory(prefix="mq-bench-cli-") as temporary:
         work = Path(temporary)
+        os.chdir(work)  # resets write their undo files here
         process, namesrv = standalone(work)
         env = {**os.environ, "NAMESRV_ADDR": namesrv, "ROCKETMQ_HOME": str(work)}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
         mqadmin = str(BIN / "mqadmin")
+        started: list[LocalBroker] = []
         try:
             for words in (
                 ["topic", "create", "bench", "--queues", "4", "--yes"],
                 ["msg", "send", "--topic", "bench", "--key", "k1", "--body", "x", "--yes"],
+                ["group", "create", "bench-group", "--yes"],
+                ["offset", "reset", "bench-group", "--topic", "bench", "--to", "latest", "--yes"],
             ):
                 subprocess.run([mqadmin, *words], env=env, check=True, stdout=subprocess.DEVNULL)
-            report(mqadmin, namesrv, env, work)
+            print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+            report_start(mqadmin, env)
+            java = java_mqadmin(work)
+            if java is None:
+                print("Java mqadmin: not here (scripts/interop fetches it)")
+                return
+            report_java("until exit", runbook(mqadmin, java, namesrv), env, JAVA_RUNS)
+            cluster = many_groups.start(work, namesrv, mqadmin)
+            started = cluster.brokers
+            pair = {
+                "lag of 500 groups": (
+                    [mqadmin, "consumer", "lag", "--all"],
+                    [*java, "consumerProgress", "-n", namesrv],
+                    20,
+                )
+            }
+            report_java("3 brokers", pair, env, 1)
         finally:
+            for one in started:
+                one.stop()
             process.send_signal(signal.SIGTERM)
             process.wait(30)
 
 
-def report(mqadmin: str, namesrv: str, env: dict[str, str], work: Path) -> None:
+def report_start(mqadmin: str, env: dict[str, str]) -> None:
+    """Print the start-up of commands relative to the bare interpreter."""
     ours = {
         "python -I -c pass": [str(BIN / "python"), "-I", "-c", "pass"],
         "--version": [mqadmin, "--version"],
@@ -133,25 +161,51 @@ def report(mqadmin: str, namesrv: str, env: dict[str, str], work: Path) -> None:
     print(f"{'command':22} {'exit ms':>9} {'cpu ms':>9} {'cpu x bare':>11}")
     for name, (_, wall, cpu) in found.items():
         print(f"{name:22} {wall * 1000:9.1f} {cpu * 1000:9.1f} {cpu / bare[2]:11.1f}")
-    java = java_mqadmin(work)
-    if java is None:
-        print("Java mqadmin: not here (scripts/interop fetches it)")
-        return
-    theirs = measure(
-        {
-            "topic list": [*java, "topicList", "-n", namesrv],
-            "consumer lag": [*java, "consumerProgress", "-n", namesrv],
-            "msg query --key": [*java, "queryMsgByKey", "-n", namesrv, "-t", "bench", "-k", "k1"],
-        },
-        env,
-        JAVA_RUNS,
+
+
+def runbook(mqadmin: str, java: list[str], namesrv: str) -> dict[str, Pair]:
+    """The same questions to both tools; consumerProgress needs -t without a retry topic."""
+    key = ["-t", "bench", "-k", "k1"]
+    group = ["-g", "bench-group", "-t", "bench"]
+    reset = ["offset", "reset", "bench-group", "--topic", "bench", "--to", "now", "--yes"]
+    pairs = {
+        "topicList": (["topic", "list"], []),
+        "topicRoute": (["topic", "route", "bench"], ["-t", "bench"]),
+        "clusterList": (["cluster", "list"], []),
+        "consumerProgress": (["consumer", "lag", "bench-group", "--topic", "bench"], group),
+        "queryMsgByKey": (["msg", "query", "--topic", "bench", "--key", "k1"], key),
+        "resetOffsetByTime": (reset, [*group, "-s", "now"]),
+    }
+    return {
+        name: ([mqadmin, *own], [*java, name, "-n", namesrv, *theirs], 30)
+        for name, (own, theirs) in pairs.items()
+    }
+
+
+def check_java(words: list[str], env: dict[str, str]) -> None:
+    """Exit if the command fails three times: its time-outs are short for a busy machine."""
+    for _ in range(3):
+        done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+        if "Exception" not in done.stderr and done.stdout.strip():
+            return
+    sys.exit(f"error: {' '.join(words[-6:])} fails: {done.stderr[-2000:]}")
+
+
+def report_java(title: str, pairs: dict[str, Pair], env: dict[str, str], java_runs: int) -> None:
+    """Print both times and their ratios; the Java tool must not fail: its exit status is 0 then."""
+    for words in (pair[1] for pair in pairs.values()):
+        check_java(words, env)
+    own = measure({name: pair[0] for name, pair in pairs.items()}, env, RUNS)
+    java = measure({name: pair[1] for name, pair in pairs.items()}, env, java_runs)
+    print(
+        f"\n{title:22} {'ours ms':>9} {'java ms':>9} {'x exit':>9} {'goal':>6} {'x output':>9} "
+        f"{'x cpu':>9}   (load {os.getloadavg()[0]:.1f})"
     )
-    print(f"\n{'relative to Java':22} {'java ms':>9} {'x exit':>9} {'x output':>9} {'x cpu':>9}")
-    for name, (last, wall, cpu) in theirs.items():
-        own = found[name]
+    for name, (last, wall, cpu) in java.items():
+        first, ours, ours_cpu = own[name]
         print(
-            f"{name:22} {wall * 1000:9.0f} {wall / own[1]:9.1f} {last / own[0]:9.1f} "
-            f"{cpu / own[2]:9.1f}"
+            f"{name:22} {ours * 1000:9.0f} {wall * 1000:9.0f} {wall / ours:9.1f} "
+            f"{pairs[name][2]:6} {last / first:9.1f} {cpu / ours_cpu:9.1f}"
         )
 
 

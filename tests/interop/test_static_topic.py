@@ -1,10 +1,17 @@
 """Static topics by a Java client and the Java mqadmin."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mqadmin.admin.facade import MQAdmin
+from mqadmin.admin.topics.static import StaticTopics
+
+MQADMIN = Path(sys.executable).parent / "mqadmin"
 
 TOPIC = "Fixed"
 FIRST_BLOCK = 10_000  # mqadmin starts the next segment at a multiple of it
@@ -88,4 +95,37 @@ def test_a_moved_static_topic_keeps_its_queues_and_messages(start: Start, peer_5
     assert places(found) == sorted(places(sent) + places(more))
     assert ids(found) == ids(sent + more)
     assert consumed(peer_533, namesrv, 8) == ids(sent + more)
+    peer_533.ask("forget", namesrv=namesrv)
+
+
+def mapping(namesrv: str, topic: str) -> Any:
+    """Broker name → queue numbers and segments of each queue; epochs are times."""
+    with MQAdmin([namesrv]) as admin:
+        found = StaticTopics(admin).mappings(topic)
+    return {
+        name: (
+            one.topic_config.read_queue_nums,
+            one.topic_config.write_queue_nums,
+            one.mapping_detail
+            and (one.mapping_detail.total_queues, one.mapping_detail.hosted_queues),
+        )
+        for name, one in found.items()
+    }
+
+
+@pytest.mark.parametrize("kind", ["java", "our"])
+def test_both_tools_move_a_static_topic_the_same(start: Start, peer_533: Any, kind: str) -> None:
+    namesrv = start(kind)
+    for topic in ("ByJava", "ByUs"):
+        words = ("-n", namesrv, "-t", topic, "-qn", "2", "-b", "broker-a")
+        peer_533.mqadmin("updateStaticTopic", *words)
+        for queue in range(2):
+            peer_533.produce(namesrv=namesrv, topic=topic, group="Till", queue=queue, count=3)
+    peer_533.mqadmin("remappingStaticTopic", "-n", namesrv, "-t", "ByJava", "-b", "broker-b")
+    words = ("remappingStaticTopic", "-n", namesrv, "-t", "ByUs", "-b", "broker-b")
+    done = subprocess.run(
+        [str(MQADMIN), *words], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert mapping(namesrv, "ByUs") == mapping(namesrv, "ByJava")
     peer_533.ask("forget", namesrv=namesrv)

@@ -16,6 +16,7 @@ from broker.message.record import MAGIC_V1, body_crc, decode_record, encode_reco
 from broker.remoting.protocol.body.consumer.connection import Connection, ConsumerConnection
 from broker.remoting.protocol.body.consumer.consume import (
     ConsumeStats,
+    ConsumeStatsList,
     OffsetWrapper,
     QueryConsumeTimeSpanBody,
     QueueTimeSpan,
@@ -497,6 +498,9 @@ class FakeBroker(Peer):
                 if key.partition("@")[2] == group and table
             )
         )
+        return self._consume_stats(group, topics)
+
+    def _consume_stats(self, group: str, topics: Sequence[str]) -> ConsumeStats:
         table: dict[MessageQueue, OffsetWrapper] = {}
         for topic in topics:
             if topic not in self.topics:
@@ -512,6 +516,20 @@ class FakeBroker(Peer):
                     last_timestamp=read,
                 )
         return ConsumeStats(offset_table=table, consume_tps=2.5)
+
+    def on_317(self, header: Any, command: RemotingCommand) -> ConsumeStatsList:
+        """As 208 of every group, one entry per topic; a group without an offset has no entries."""
+        listed = []
+        for group in self.groups:
+            topics = sorted(
+                key.partition("@")[0]
+                for key, table in self.offsets.items()
+                if key.partition("@")[2] == group and table
+            )
+            listed.append(
+                {group: [self._consume_stats(group, [topic]) for topic in topics]},
+            )
+        return ConsumeStatsList(consume_stats_list=listed)
 
     def on_303(self, header: Any, command: RemotingCommand) -> QueryConsumeTimeSpanBody:
         spans = []

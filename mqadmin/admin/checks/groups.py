@@ -11,9 +11,15 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import Reply
 from mqadmin.admin.checks.report import CheckRow, Metric, Sample, Status, failed_rows, row_of
 from mqadmin.admin.connections import ask_groups, is_offline
-from mqadmin.admin.failure import part_errors
-from mqadmin.admin.group import group_tables
-from mqadmin.admin.offset.progress import NO_OFFSET, UNKNOWN, QueueProgress, group_progress
+from mqadmin.admin.lags.queues import queues_of_all_groups
+from mqadmin.admin.offset.progress import (
+    NO_OFFSET,
+    UNKNOWN,
+    QueueProgress,
+    add_ages,
+    group_progress,
+    route_of,
+)
 from mqadmin.admin.session import AdminSession
 
 BROADCASTING = "BROADCASTING"
@@ -41,23 +47,65 @@ def check_lag(
 ) -> list[CheckRow]:
     """Return one row per group and topic; ``groups`` empty: every group of the cluster.
 
-    The lag of a group in broadcasting mode is kept by its clients and not measured.
+    Every group: the lag takes one request per broker; connected clients and ages, which the
+    protocol gives per group only, a bounded number at once. The lag of a group in broadcasting
+    mode is kept by its clients and not measured.
     """
-    rows: list[CheckRow] = []
-    names = list(groups)
-    targets = admin.topology.readers()
-    if not names:
-        good, errors = part_errors(targets, group_tables(admin, targets))
-        rows += failed_rows(errors, Status.UNKNOWN)
-        names = sorted({name for _, table in good for name in table if not is_system_group(name)})
-    answers = ask_groups(admin, names, targets, RequestCode.GET_CONSUMER_CONNECTION_LIST)
-    for name in names:
-        clients = _clients(answers[name])
-        if clients.model == BROADCASTING:
-            rows.append(row_of(name, [], text="broadcasting, the lag is kept by its clients"))
-            continue
-        rows += _group_rows(admin, name, topic, clients, limits, named=bool(groups))
+    if groups:
+        return _named_rows(admin, limits, groups, topic)
+    if topic is not None:
+        route_of(admin, topic)  # an error, rather than no rows, for a topic that does not exist
+    found = queues_of_all_groups(admin)
+    rows = failed_rows(found.errors, Status.UNKNOWN)
+    chosen: dict[str, Sequence[QueueProgress]] = {
+        name: [one for one in queues if topic in (None, one.queue.topic)]
+        for name, queues in sorted(found.groups.items())
+        if not is_system_group(name)
+    }
+    if topic is not None:
+        chosen = {name: queues for name, queues in chosen.items() if queues}
+    clients = _connected(admin, list(chosen))
+    measured = {
+        name: queues for name, queues in chosen.items() if clients[name].model != BROADCASTING
+    }
+    add_ages(admin, measured)
+    # a broker that did not respond may have the offsets of a group that the others do not have
+    absent = Status.UNKNOWN if found.errors else Status.OK
+    for name in chosen:
+        rows += (
+            _topic_rows(name, measured[name], clients[name], limits, absent=absent)
+            if name in measured
+            else [_broadcasting_row(name)]
+        )
     return rows
+
+
+def _named_rows(
+    admin: AdminSession, limits: LagLimits, groups: Sequence[str], topic: str | None
+) -> list[CheckRow]:
+    """Return the rows of the named groups, whose statistics include queues that are only read."""
+    clients = _connected(admin, groups)
+    rows: list[CheckRow] = []
+    for name in groups:
+        if clients[name].model == BROADCASTING:
+            rows.append(_broadcasting_row(name))
+            continue
+        try:
+            progress = group_progress(admin, name, topic, ranges=False)
+        except RocketMQError as error:
+            rows.append(CheckRow(name=name, status=Status.UNKNOWN.name, message=error.message))
+            continue
+        failed = failed_rows(progress.errors, Status.UNKNOWN)
+        least = Status.OK if clients[name].count else Status.UNKNOWN
+        found = _topic_rows(name, progress.queues, clients[name], limits, absent=least)
+        rows += [*failed, *(found if progress.queues or not failed else [])]
+    return rows
+
+
+def _connected(admin: AdminSession, groups: Sequence[str]) -> dict[str, _Clients]:
+    targets = admin.topology.readers()
+    answers = ask_groups(admin, groups, targets, RequestCode.GET_CONSUMER_CONNECTION_LIST)
+    return {name: _clients(answers[name]) for name in groups}
 
 
 def _clients(answers: Sequence[Reply | RocketMQError]) -> _Clients:
@@ -73,35 +121,25 @@ def _clients(answers: Sequence[Reply | RocketMQError]) -> _Clients:
     return _Clients(None if unknown and not found else len(found), model)
 
 
-def _group_rows(
-    admin: AdminSession,
+def _broadcasting_row(group: str) -> CheckRow:
+    return row_of(group, [], text="broadcasting, the lag is kept by its clients")
+
+
+def _topic_rows(
     group: str,
-    topic: str | None,
+    queues: Sequence[QueueProgress],
     clients: _Clients,
     limits: LagLimits,
     *,
-    named: bool,
+    absent: Status = Status.OK,
 ) -> list[CheckRow]:
-    try:
-        progress = group_progress(admin, group, topic)
-    except RocketMQError as error:
-        return [CheckRow(name=group, status=Status.UNKNOWN.name, message=error.message)]
-    rows = failed_rows(progress.errors, Status.UNKNOWN)
+    """Return one row per topic; ``absent`` is the least status without a committed offset."""
     topics: dict[str, list[QueueProgress]] = {}
-    for queue in progress.queues:
-        topics.setdefault(queue.queue.topic, []).append(queue)
-    rows += [_lag_row(group, name, queues, clients, limits) for name, queues in topics.items()]
-    if not rows:
-        absent = named and not clients.count
-        rows.append(
-            row_of(
-                group,
-                [],
-                least=Status.UNKNOWN if absent else Status.OK,
-                text="no offset is committed",
-            )
-        )
-    return rows
+    for one in queues:
+        topics.setdefault(one.queue.topic, []).append(one)
+    if not topics:
+        return [row_of(group, [], least=absent, text="no offset is committed")]
+    return [_lag_row(group, name, topics[name], clients, limits) for name in sorted(topics)]
 
 
 def _lag_row(

@@ -18,6 +18,7 @@ from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.rpc.caller import Reply, build_request
 from broker.remoting.rpc.route_cache import Route
+from mqadmin.admin.connections import call_bounded
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
@@ -102,12 +103,18 @@ def route_of(admin: AdminSession, topic: str) -> Route:
 
 
 def group_progress(
-    admin: AdminSession, group: str, topic: str | None = None, *, ages: bool = True
+    admin: AdminSession,
+    group: str,
+    topic: str | None = None,
+    *,
+    ages: bool = True,
+    ranges: bool = True,
 ) -> GroupProgress:
     """Query the progress of ``group`` on every broker, in ``topic`` or in all its topics.
 
-    ``ages`` also queries the age of the oldest unconsumed messages. With ``topic``, the queues of
-    a broker that failed are included with state ``unknown``.
+    ``ages`` also queries the age of the oldest unconsumed messages, ``ranges`` the min offsets;
+    without them the state ``belowMin`` is not found. With ``topic``, the queues of a broker that
+    failed are included with state ``unknown``.
     """
     places = places_of(admin, topic)
     answers = admin.call_all(
@@ -148,11 +155,12 @@ def group_progress(
     queues.sort(key=lambda progress: progress.queue)
     asked = [progress for progress in queues if progress.broker_offset is not None]
     _clear_never_committed(admin, group, asked, old)
-    errors += _add_ranges(admin, asked)
+    if ranges:
+        errors += _add_ranges(admin, asked)
     for progress in asked:
         progress.state = _state(progress)
     if ages:
-        _add_ages(admin, group, asked)
+        add_ages(admin, {group: asked})
     return GroupProgress(queues=queues, errors=errors, consume_tps=tps)
 
 
@@ -160,7 +168,8 @@ def committed_offsets(
     admin: AdminSession, group: str, queues: Sequence[tuple[str, MessageQueue]]
 ) -> list[int | RocketMQError | None]:
     """Return the committed offset of each (address, queue): None where nothing is committed."""
-    answers = admin.call_all(
+    answers = call_bounded(
+        admin,
         [
             (
                 address,
@@ -247,16 +256,21 @@ def _add_ranges(admin: AdminSession, queues: Sequence[QueueProgress]) -> list[Ta
     return errors
 
 
-def _add_ages(admin: AdminSession, group: str, queues: Sequence[QueueProgress]) -> None:
+def add_ages(admin: AdminSession, groups: Mapping[str, Sequence[QueueProgress]]) -> None:
     """Fill in the age of the oldest message not yet consumed, if there is one.
 
-    The age stays None for a broker that fails, without an error: the lag itself is known.
+    One request per broker, group and topic with a lag, a bounded number at once. The age stays
+    None for a broker that fails, without an error: the lag itself is known.
     """
-    lagging = [progress for progress in queues if progress.state in (OK, BELOW_MIN)]
-    pairs = sorted(
-        {(progress.address, progress.queue.topic) for progress in lagging if progress.lag}
-    )
-    answers = admin.call_all(
+    lagging = [
+        (group, one)
+        for group, queues in groups.items()
+        for one in queues
+        if one.state in (OK, BELOW_MIN)
+    ]
+    places = sorted({(one.address, group, one.queue.topic) for group, one in lagging if one.lag})
+    answers = call_bounded(
+        admin,
         [
             (
                 address,
@@ -264,18 +278,18 @@ def _add_ages(admin: AdminSession, group: str, queues: Sequence[QueueProgress]) 
                     RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group}
                 ),
             )
-            for address, topic in pairs
-        ]
+            for address, group, topic in places
+        ],
     )
-    ages: dict[tuple[str, MessageQueue], int] = {}
-    for (address, _), answer in zip(pairs, answers, strict=True):
+    ages: dict[tuple[str, str, MessageQueue], int] = {}
+    for (address, group, _), answer in zip(places, answers, strict=True):
         if isinstance(answer, Reply):
             for span in answer.value.consume_time_span_set:
                 # a span without a last message has no age either
                 if span.message_queue is not None and 0 <= span.delay_time < span.max_time_stamp:
-                    ages[address, span.message_queue] = span.delay_time
-    for progress in lagging:
-        progress.behind_ms = ages.get((progress.address, progress.queue)) if progress.lag else 0
+                    ages[address, group, span.message_queue] = span.delay_time
+    for group, one in lagging:
+        one.behind_ms = ages.get((one.address, group, one.queue)) if one.lag else 0
 
 
 def _state(progress: QueueProgress) -> str:

@@ -38,7 +38,7 @@ class StaticTopics:
         a mapping made without it would be wrong.
         """
         targets = self._admin.topology.readers()
-        fields = {"topic": topic}
+        fields = {"topic": topic, "lo": True}  # without lo a broker leaves out the mapping
         answers = self._admin.call_all(
             [
                 (target.address, build_request(RequestCode.GET_TOPIC_CONFIG, fields))
@@ -154,11 +154,22 @@ def _change(
         read_queue_nums=max(local, config.read_queue_nums if present else 0),
         write_queue_nums=max(local, config.write_queue_nums if present else 0),
     )
+    return mapping_change(target, config, detail, present)
+
+
+def mapping_change(
+    target: Target,
+    config: TopicConfig,
+    detail: TopicQueueMappingDetail,
+    present: TopicConfigAndQueueMapping | None,
+) -> Change:
+    """Return the change that writes configuration and mapping to one broker."""
+    queues = detail.hosted_queues or {}
     wire = topic_config_to_wire(config, with_attributes=False)
     command = build_request(
         RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
         {
-            "topic": topic,
+            "topic": config.topic_name,
             "read_queue_nums": config.read_queue_nums,
             "write_queue_nums": config.write_queue_nums,
             "perm": config.perm,

@@ -50,10 +50,9 @@ def java_verb(words: Sequence[str]) -> tuple[Verb, JavaLine] | None:
     name = JAVA_NAMES.get(rest[0].lower()) if rest else None
     if name is None or (wants_help and len(rest) > 1):
         return None
-    command: JavaCommand | None = None
-    if name.module:
+    if name.name not in COMMANDS:
         import_module(f"mqadmin.command.java.{name.module}")
-        command = COMMANDS[name.name]
+    command = COMMANDS[name.name]
     line = _parsed(name, rest[1:])
     if wants_help:
         line = line._replace(wants_help=True)
@@ -61,11 +60,10 @@ def java_verb(words: Sequence[str]) -> tuple[Verb, JavaLine] | None:
     def function(session: Session, line: JavaLine) -> None:
         run_java(session, command, line)
 
-    changes = command is not None and command.changes
-    return Verb(NOUN, name.name, function, (), (), changes=changes), line
+    return Verb(NOUN, name.name, function, (), (), changes=command.changes), line
 
 
-def run_java(session: Session, command: JavaCommand | None, line: JavaLine) -> None:
+def run_java(session: Session, command: JavaCommand, line: JavaLine) -> None:
     """Run a command, or print its usage."""
     if line.wants_help:
         write_out(usage(line.name))
@@ -77,8 +75,6 @@ def run_java(session: Session, command: JavaCommand | None, line: JavaLine) -> N
         raise UsageFault(f"{name}: --output does not apply to Java's columns", _instead(line.name))
     if session.dry_run:
         raise UsageFault(f"{name}: a command with a Java name has no --dry-run", "omit it")
-    if command is None:
-        raise UsageFault(f"{name} is not available yet", _instead(line.name))
     if command.changes:
         session.guard_change()
     command.function(JavaCall(session, line.name, line.values))

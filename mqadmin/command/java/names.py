@@ -34,8 +34,8 @@ class JavaOption(NamedTuple):
 class JavaName(NamedTuple):
     """One sub-command.
 
-    ``module`` declares it, relative to this package; empty: not available yet. ``equivalent`` are
-    the words of the command with noun and verb; empty if there is none.
+    ``module`` declares it, relative to this package. ``equivalent`` are the words of the command
+    with noun and verb; empty if there is none.
     """
 
     name: str
@@ -73,7 +73,7 @@ _ROWS: Final = (
     _row("cleanBrokerMetadata", "cluster.controller", "", "a=controllerAddress! b=brokerControllerIdsToClean bn=brokerName! c=clusterName l:cleanLivingBroker"),
     _row("cleanExpiredCQ", "cluster.broker", "broker clean expired-queues", "b=brokerAddr c=cluster"),
     _row("cleanUnusedTopic", "cluster.broker", "broker clean unused-topics", "b=brokerAddr c=cluster"),
-    _row("cloneGroupOffset", "client.offset", "", "d=destGroup! o=offline s=srcGroup! t=topic!"),
+    _row("cloneGroupOffset", "client.offset", "offset clone", "d=destGroup! o=offline s=srcGroup! t=topic!"),
     _row("clusterAclConfigVersion", "access.acl", "", "|b=brokerAddr |c=clusterName"),
     _row("clusterList", "cluster.cluster", "cluster list", "c=clusterName i=interval m:moreStats"),
     _row("clusterRT", "cluster.send", "bench roundtrip", "a=amount c=cluster i=interval m=machine_room p=print_log s=size"),
@@ -92,12 +92,12 @@ _ROWS: Final = (
     _row("deleteSubGroup", "client.group", "group delete", "b=brokerAddr c=clusterName g=groupName! r=removeOffset"),
     _row("deleteTopic", "cluster.topic_change", "topic delete", "c=clusterName! t=topic!"),
     _row("deleteUser", "access.user", "user delete", "|b=brokerAddr |c=clusterName u=username!"),
-    _row("dumpCompactionLog", "", "", "f=file"),
+    _row("dumpCompactionLog", "files.compaction", "", "f=file"),
     _row("electMaster", "cluster.controller", "", "a=controllerAddress! b=brokerId! bn=brokerName! c=clusterName!"),
-    _row("exportConfigs", "", "", "c=clusterName! f=filePath"),
-    _row("exportMetadata", "", "", "b=brokerAddr c=clusterName f=filePath g:subscriptionGroup s:specialTopic t:topic"),
+    _row("exportConfigs", "files.exports", "broker config show", "c=clusterName! f=filePath"),
+    _row("exportMetadata", "files.exports", "", "b=brokerAddr c=clusterName f=filePath g:subscriptionGroup s:specialTopic t:topic"),
     _row("exportMetadataInRocksDB", "cluster.rocksdb", "", "j=jsonEnable p=path! t=configType!"),
-    _row("exportMetrics", "", "", "c=clusterName! f=filePath"),
+    _row("exportMetrics", "files.exports", "broker status", "c=clusterName! f=filePath"),
     _row("exportPopRecord", "client.pop_record", "", "b=brokerAddr c=clusterName d=dryRun"),
     _row("getAcl", "access.acl", "acl get", "|b=brokerAddr |c=clusterName s=subject"),
     _row("getBrokerConfig", "cluster.broker", "broker config show", "b=brokerAddr c=clusterName"),
@@ -122,7 +122,7 @@ _ROWS: Final = (
     _row("queryMsgByOffset", "message.query", "msg query", "b=brokerName! f=bodyFormat i=queueId! o=offset! t=topic!"),
     _row("queryMsgByUniqueKey", "message.query", "msg query", "a:showAll c=cluster d=clientId g=consumerGroup i=msgId! t=topic!"),
     _row("queryMsgTraceById", "message.trace", "msg trace", "b=beginTimestamp c=maxNum e=endTimestamp i=msgId! t=traceTopic"),
-    _row("remappingStaticTopic", "", "", "|b=brokers |c=clusters fr=forceReplace mf=mapFile t=topic!"),
+    _row("remappingStaticTopic", "cluster.static_topic", "", "|b=brokers |c=clusters fr=forceReplace mf=mapFile t=topic!"),
     _row("removeBroker", "cluster.controller", "", "b=brokerIdentity! c=brokerContainerAddr!"),
     _row("removeColdDataFlowCtrGroupConfig", "cluster.cold_data", "", "b=brokerAddr c=clusterName g=consumerGroup!"),
     _row("resetMasterFlushOffset", "cluster.broker", "", "b=brokerAddr o=offset"),
@@ -133,7 +133,7 @@ _ROWS: Final = (
     _row("setCommitLogReadAheadMode", "cluster.cold_data", "", "b=brokerAddr c=clusterName m=commitLogReadAheadMode!"),
     _row("setConsumeMode", "client.group", "consumer mode", "b=brokerAddr c=clusterName g=groupName! m=mode! q=popShareQueueNum t=topicName!"),
     _row("skipAccumulatedMessage", "client.offset", "offset reset", "c=cluster f=force g=group! t=topic!"),
-    _row("startMonitoring", "client.consume_stats", "", ""),
+    _row("startMonitoring", "client.consume_stats", "check lag", ""),
     _row("statsAll", "cluster.statistics", "broker stats", "a:activeTopic t=topic"),
     _row("topicClusterList", "cluster.topic", "topic route", "t=topic!"),
     _row("topicList", "cluster.topic", "topic list", "c:clusterModel"),

@@ -23,7 +23,6 @@ def list_names(session: Session) -> None:
     """List the names with the command that does the same with noun and verb."""
     rows = [
         {"name": row.name, "equivalent": f"mqadmin {row.equivalent}" if row.equivalent else None}
-        for row in JAVA_NAMES.values()
-        if row.module
+        for row in dict.fromkeys(JAVA_NAMES.values())  # an alias is the same row
     ]
     session.emit(JAVA_LIST, rows)

@@ -110,7 +110,9 @@ def show_lag(session: Session, given: LagOptions) -> None:
     State 'noOffset': no offset was committed. 'ahead': the committed offset is past the end of
     the queue. 'belowMin': it is below the min offset, its messages are deleted.
 
-    --all asks each broker once, all in parallel; lag is null, never 0, where nothing is committed.
+    --all asks each broker once, all in parallel; a broker with an offset 0, which may also mean
+    that nothing is committed, once more. Where nothing is committed lag is null, never 0. Queues
+    that can only be read any more are not included: query those groups by name.
     --until ends with status 0 when the total is known and small enough: a broker that does not
     respond, or a queue with messages and without a committed offset, is not a lag of 0.
     """

@@ -11,14 +11,23 @@ from broker.message.message import MessageExt
 
 def message_line(message: MessageExt, broker_name: str, body: str | None) -> str:
     """Return the line of one message; ``body`` is its text, None to leave it out."""
-    payload = ", ".join(str(byte - 256 if byte > 127 else byte) for byte in _payload(message))
+    text = message_text(message, broker_name, _payload(message))
+    uniq_key = message.uniq_key or message.offset_msg_id
+    return f"MSGID: {uniq_key} {text} BODY: {'' if body is None else body}"
+
+
+def message_text(message: MessageExt, broker_name: str, body: bytes | None) -> str:
+    """Return a message with all its fields; the body as signed numbers, ``null`` for None."""
+    payload = "null"
+    if body is not None:
+        payload = f"[{', '.join(str(byte - 256 if byte > 127 else byte) for byte in body)}]"
     inner = (
         f"Message{{topic='{message.topic}', flag={message.flag}, "
-        f"properties={properties_text(message.properties)}, body=[{payload}], "
+        f"properties={properties_text(message.properties)}, body={payload}, "
         f"transactionId='{message.properties.get('__transactionId__', 'null')}'}}"
     )
-    text = (
-        f"MSGID: {message.uniq_key or message.offset_msg_id} MessageExt [brokerName={broker_name}, "
+    return (
+        f"MessageExt [brokerName={broker_name}, "
         f"queueId={message.queue_id}, storeSize={message.total_size}, "
         f"queueOffset={message.queue_offset}, sysFlag={message.sys_flag}, "
         f"bornTimestamp={message.born_timestamp}, bornHost=/{message.born_host}, "
@@ -27,7 +36,6 @@ def message_line(message: MessageExt, broker_name: str, body: str | None) -> str
         f"bodyCRC={message.body_crc}, reconsumeTimes={message.reconsume_times}, "
         f"preparedTransactionOffset={message.prepared_transaction_offset}, toString()={inner}]"
     )
-    return f"{text} BODY: {'' if body is None else body}"
 
 
 def _payload(message: MessageExt) -> bytes:

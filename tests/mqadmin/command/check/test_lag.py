@@ -18,6 +18,8 @@ from tests.support.fake_brokers import FakeCluster
         (("g", "--crit", "30s"), 2),
         (("g", "--online", "1"), 2),
         (("nosuch",), 3),
+        (("--topic", "nosuch"), 3),
+        (("--topic", "orders", "--warn", "1"), 1),
         (("--warn", "much"), 3),
     ],
 )

@@ -1,0 +1,1 @@
+"""Commands with a Java name that read or write files."""
