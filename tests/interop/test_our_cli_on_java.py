@@ -23,6 +23,14 @@ class Side(NamedTuple):
     folder: Path
 
 
+CONSUMED = "the on-line group has committed all messages"
+
+
+def is_consumed(side: Side, committed: Callable[..., str | None]) -> bool:
+    offsets = [committed(side.broker, "Orders", "till", queue_id) for queue_id in range(4)]
+    return offsets == ["3", "4", "3", "3"]
+
+
 @pytest.fixture(scope="module")
 def sides(
     our_cluster: tuple[str, str],
@@ -80,13 +88,7 @@ def sides(
         peer_533.ask("forget", namesrv=namesrv)
         both.append(Side(name, namesrv, broker, sent, tmp_path_factory.mktemp(f"cli-{name}")))
     for side in both:
-        until(
-            lambda side=side: (
-                [committed(side.broker, "Orders", "till", n) for n in range(4)]
-                == ["3", "4", "3", "3"]
-            ),
-            "the on-line group has committed the messages it consumed",
-        )
+        until(lambda side=side: is_consumed(side, committed), CONSUMED)
     yield both
     for side in both:
         peer_533.ask("stop", consumer=f"till@{side.name}")
@@ -346,7 +348,12 @@ def test_dead_letters(sides: list[Side]) -> None:
     assert same(sides, "dlq show NoSuch")[0] == 1
 
 
-def test_offset_reset_of_an_online_group(sides: list[Side], peer_533: Any) -> None:
+def test_offset_reset_of_an_online_group(
+    sides: list[Side],
+    peer_533: Any,
+    until: Callable[..., Any],
+    committed: Callable[..., str | None],
+) -> None:
     """Our broker notifies the members at once; the Java broker resets them at the next pull."""
     done = [
         mqadmin(side, "offset reset till --topic Orders --to earliest --yes --undo-file u.json")
@@ -357,6 +364,8 @@ def test_offset_reset_of_an_online_group(sides: list[Side], peer_533: Any) -> No
         assert {row["newOffset"] for row in json.loads(process.stdout)["items"]} == {0}
     ours = sides[1]
     peer_533.messages_with(f"till@{ours.name}", {event["msgId"] for event in ours.sent})
+    for side in sides:  # later tests compare these offsets
+        until(lambda side=side: is_consumed(side, committed), CONSUMED)
 
 
 def test_offsets_are_exported_imported_cloned_and_undone(sides: list[Side]) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from broker.remoting.blocking import BlockingClient
 from broker.store.format.commitlog import LogRecord, scan_commitlog
+from broker.store.format.lost_sectors import find_lost_part
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
 
@@ -164,11 +165,15 @@ def zero_pages(path: Path) -> None:
 
 
 def places(store: Path) -> dict[tuple[int, int], int]:
-    """(queue id, queue offset) to physical offset of every record in the log."""
+    """(queue id, queue offset) to physical offset of every complete record in the log."""
     found = {}
     for path in files(store, "commitlog"):
-        for record in scan_commitlog(path.read_bytes(), int(path.name)):
+        data = path.read_bytes()
+        for record in scan_commitlog(data, int(path.name)):
             if isinstance(record, LogRecord):
+                size = record.total_size
+                if find_lost_part(data, record.position, size) != size:
+                    continue
                 message = record.message
                 found[message.queue_id, message.queue_offset] = message.physical_offset
     return found
