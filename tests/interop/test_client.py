@@ -357,7 +357,12 @@ def member(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def test_a_java_member_takes_over_from_a_killed_one_of_ours(
-    cluster: Cluster, topic: str, peer_533: Any, member: Any, until: Callable[..., Any]
+    cluster: Cluster,
+    topic: str,
+    peer_533: Any,
+    member: Any,
+    until: Callable[..., Any],
+    committed: Callable[..., str | None],
 ) -> None:
     group = Group(peer_533, cluster[0], topic)
     process = member(cluster[0], group.group, topic)
@@ -371,6 +376,13 @@ def test_a_java_member_takes_over_from_a_killed_one_of_ours(
     until(lambda: len(group.owners()) == 2, "two queues each")
     sent = [b"%d" % number for number in range(40)]
     with Producer("killed", cluster[0], ProducerConfig(send_msg_timeout_ms=20_000)) as producer:
+        for number in range(16):
+            producer.send(Message(topic, b"before %d" % number))
+        # Without an offset the Java member may begin at the end of a queue.
+        until(
+            lambda: all(committed(cluster[1], topic, group.group, n) is not None for n in range(4)),
+            "an offset of each queue",
+        )
         for number, body in enumerate(sent):
             producer.send(Message(topic, body))
             if number == 20:
