@@ -23,6 +23,7 @@ VOLATILE = [
     (r"(?<=0, 0\.0\)) +\d+ +\d+\.\d\d +\d\.\d{4} +", " <pages hours ratio> "),
     (r"\b1[6-9]\d{11}\b", "<ms>"),
     (r"(OK, )\d+", r"\1<count>"),
+    (r"(Topic Put TPS: )\d+\.\d", r"\1<rate>"),
     (r"Side(Java|Ours)", "<side>"),
     (r" +\d+\.\d\d +\d+\.\d\d(?= )| +\d+\.\d\d(?= )", " <rates>"),
 ]
