@@ -14,6 +14,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.server.configuration.settings import Settings
 from broker.server.role.switchable import SwitchableBroker
+from tests.support.ports import free_port
 from tests.support.replicas import until
 
 SMALL = {
@@ -85,7 +86,8 @@ class SwitchCluster:
                 "namesrvAddr": self.namesrv.addresses[0],
             }
         )
-        broker = SwitchableBroker(settings, [("127.0.0.1", port)])
+        # not 0: the broker listens again on its ports after a switch
+        broker = SwitchableBroker(settings, [("127.0.0.1", port or free_port())])
         if number < len(self.brokers):
             self.brokers[number] = broker
         else:

@@ -200,8 +200,8 @@ LINES = [
     "store stats {golden} --by size",
     "store copy {store} --out {copy} --dry-run",
     "store copy {store} --out {copy}",
-    "store trim {golden} --keep-bytes 0",
-    "store trim {golden} --keep-bytes 0 --out {trimmed} --yes",
+    "store trim {rolled} --keep-bytes 0",
+    "store trim {rolled} --keep-bytes 0 --out {trimmed} --yes",
     "store export {store}",
     "store export {store} --out {out}.csv",
     "store repair {damaged}",
@@ -291,6 +291,7 @@ def words(
             "uniq": place["uniqKey"],
             "store": str(store_dir),
             "golden": str(golden_store("retry-dlq-533") / "store"),
+            "rolled": str(golden_store("kill9-async-533") / "store"),
             "golden_tx": str(golden_store("transaction-533") / "store"),
             "golden_delay": str(golden_store("delay-533") / "store"),
             "handle": encode_recall_handle(

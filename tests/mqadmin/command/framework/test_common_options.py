@@ -32,6 +32,8 @@ def test_files_and_directories_are_written_to_out() -> None:
         "store repair",
         "store recover",
         "store export",
+        "store copy",
+        "store trim",
         "pipeline run",
         "offset export",
         "dlq export",

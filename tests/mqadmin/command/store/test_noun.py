@@ -35,5 +35,7 @@ def test_only_the_documented_verbs_write() -> None:
         for verb in noun.verbs.values()
         if any("--out" in getattr(p.marker, "names", ()) for p in verb.parameters)
     }
-    assert "Only repair, recover and export write" in " ".join(noun.paragraphs).replace("\n", " ")
-    assert writing == {"store repair", "store recover", "store export"}
+    text = " ".join(noun.paragraphs).replace("\n", " ")
+    assert "Only repair, recover, copy, trim and export write" in text
+    verbs = ("repair", "recover", "copy", "trim", "export")
+    assert writing == {f"store {verb}" for verb in verbs}
