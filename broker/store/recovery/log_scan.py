@@ -11,9 +11,15 @@ log at the first corruption and loses the intact records after it.
 
 import importlib.util
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from broker.common.sysflag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from broker.common.sysflag import (
+    INNER_BATCH,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
 from broker.store.commitlog import CommitLog
 from broker.store.dispatch.reput import ReputService
 from broker.store.dispatch.request import DispatchRequest
@@ -26,13 +32,16 @@ from broker.store.format.commitlog import (
     MAGIC_AT,
     MAGIC_PREFIX,
     NOT_WRITTEN,
+    SHAPE_AT,
     check_record,
     file_name,
     find_lost_part,
     is_plausible,
     own_offset,
+    peek_dispatch_fields,
     store_timestamp,
 )
+from broker.store.format.consumequeue import peek_inner_count
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE, MappedFile
 from broker.store.recovery.progress import MIB, Progress
@@ -151,6 +160,36 @@ class LogScan:
                     return position
                 position = max(known)
         return end
+
+    def inner_batches(self, start: int) -> Iterator[tuple[bytes, int]]:
+        """Encoded topic and physical offset of every inner batch from ``start`` on.
+
+        Dispatches nothing and reads no bodies. A record is an inner batch if its sysFlag and its
+        INNER_NUM agree: a single flipped bit of sysFlag does not make one.
+        """
+        for file in self._log.files.files:
+            mapping = file.mapping
+            paged = position = max(0, start - file.start)
+            while 0 <= position <= file.size - BLANK_SIZE:
+                if position - paged >= PAGE_OUT_BYTES:
+                    paged = position
+                    file.page_out()
+                size = check_record(mapping, position, file.size, check_crc=False)
+                if size > 0:
+                    if mapping[position + SHAPE_AT] & INNER_BATCH:
+                        *_, topic, properties = peek_dispatch_fields(mapping, position)
+                        physical_offset = file.start + position
+                        if (
+                            peek_inner_count(properties) is not None
+                            and own_offset(mapping, position) == physical_offset
+                        ):
+                            yield topic, physical_offset
+                    position += size
+                elif size == BLANK_HERE:
+                    break
+                else:
+                    position = self._next_start(file, position + 1)
+            file.page_out()
 
     def _mismatched(self, request: DispatchRequest, code: int, queue_offset: int) -> None:
         """Append a unit for a record with a corrupt queue offset and mark the record as damaged."""
