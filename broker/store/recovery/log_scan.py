@@ -20,6 +20,7 @@ from broker.common.sysflag import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
+from broker.errors import StoreError
 from broker.store.commitlog import CommitLog
 from broker.store.dispatch.reput import ReputService
 from broker.store.dispatch.request import DispatchRequest
@@ -61,11 +62,14 @@ PAGE_OUT_BYTES: Final = 16 << 20
 VECTORIZED_FROM_BYTES: Final = 32 << 20
 _FEW_RECORDS: Final = 16
 _MAX_SLOW: Final = 4096
+# Status besides those of check_record: the record's own physical offset is not its position.
+_BAD_POSITION: Final = -16
 _REASONS: Final = {
     NOT_WRITTEN: "zeros followed by further records",
     BAD_CRC: "body CRC mismatch",
     BAD_PROPERTY_CRC: "property CRC mismatch",
     LOST_PROPERTIES: "zeros in place of properties",
+    _BAD_POSITION: "wrong physical offset in the record",
 }
 
 
@@ -148,8 +152,9 @@ class LogScan:
                 file = self._log.files.find(position)
                 if file is None:
                     return position
-            size = check_record(file.mapping, position - file.start, file.size)
-            if size > 0:
+            at = position - file.start
+            size = check_record(file.mapping, at, file.size)
+            if size > 0 and own_offset(file.mapping, at) == position:
                 position += size
             elif size == BLANK_HERE:
                 file.page_out()
@@ -241,6 +246,9 @@ class LogScan:
             size = check_record(mapping, position, file.size, check_crc=check_crc)
             if size > 0 and self.power_failed:
                 size = find_lost_part(mapping, position, size)
+            if size > 0 and own_offset(mapping, position) != file.start + position:
+                self._refuse_moved_file(file, position, size)
+                size = _BAD_POSITION
             if size > 0:
                 request = reput.read(mapping, position, file.start)
                 reput.dispatch_record(request)
@@ -257,8 +265,10 @@ class LogScan:
             if after == file.size:
                 return end, True
             position = after
-            if file.start + after <= self.trusted_from < NOWHERE:
-                end = after  # a damaged record with a ConsumeQueue unit is part of the log
+            if file.start + after <= self.trusted_from < NOWHERE or (
+                size == _BAD_POSITION and not self.power_failed
+            ):
+                end = after  # a damaged record that was completely stored is part of the log
         return end, True
 
     def _advance_to(self, file: MappedFile, position: int) -> None:
@@ -304,13 +314,16 @@ class LogScan:
         mapping = file.mapping
         start = position
         reason = _REASONS.get(status, "no record")
-        if status in (BAD_CRC, BAD_PROPERTY_CRC, LOST_PROPERTIES):
+        if status in (BAD_CRC, BAD_PROPERTY_CRC, LOST_PROPERTIES, _BAD_POSITION):
             size = check_record(mapping, position, file.size, check_crc=False)
-            # A record with a ConsumeQueue unit was completely stored: it is not a torn write.
-            has_unit = file.start + position + size <= self.trusted_from < NOWHERE
-            if has_unit or self._continues_at(file, position + size):
+            # A record with a ConsumeQueue unit was completely stored: it is not a torn write. Nor
+            # is an intact one with a wrong offset, unless sectors may be missing.
+            moved = status == _BAD_POSITION
+            complete = file.start + position + size <= self.trusted_from < NOWHERE
+            complete |= moved and not self.power_failed
+            if complete or self._continues_at(file, position + size):
                 # The header is intact: the unit is kept, the body is hidden from readers.
-                if own_offset(mapping, position) == file.start + position:
+                if moved or own_offset(mapping, position) == file.start + position:
                     self._reput.dispatch_record(self._reput.read(mapping, position, file.start))
                 self._damaged(file, file.start + position, file.start + position + size, reason)
                 return position + size
@@ -326,6 +339,25 @@ class LogScan:
             self._damaged(file, file.start + start, file.start + file.size, reason)
             return file.size
         return -1
+
+    def _refuse_moved_file(self, file: MappedFile, position: int, size: int) -> None:
+        """StoreError if the record at ``position`` and the one after it are moved equally far.
+
+        A damaged field concerns one record. Records that agree on another position are in a file
+        with a wrong name: all of them would be hidden, and the log truncated.
+        """
+        mapping = file.mapping
+        after = position + size
+        distance = own_offset(mapping, position) - position
+        if check_record(mapping, after, file.size) > 0 and own_offset(mapping, after) == (
+            after + distance
+        ):
+            raise StoreError(
+                f"{file.path}: its records are those of physical offset {distance}, the name is"
+                f" that of {file.start}",
+                "the file was renamed or copied: restore the right one",
+                path=file.path,
+            )
 
     def _next_start(self, file: MappedFile, position: int) -> int:
         """The next position in the file at which a record may start, -1 if there is none."""
