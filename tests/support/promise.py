@@ -153,7 +153,7 @@ class Promise:
             end = offsets.get(key, 0)
             self.handled[key] = {place: item for place, item in handled.items() if place < end}
         self.committed = dict(offsets)
-        # The broker's own groups may have gone on in memory since it read the file.
+        # The broker's own groups may have advanced in memory since it read the file.
         clients = {key: end for key, end in offsets.items() if key[0] not in BROKER_GROUPS}
         self.written = clients if durable else {}
         self.pops.progress_fails = not durable

@@ -175,10 +175,9 @@ class SimBroker:
         self.threads.abandon()
         loop = self._loop
         assert loop is not None
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
+        while tasks := asyncio.all_tasks(loop):  # callbacks that are due create more of them
+            for task in tasks:
+                task.cancel()
             loop.run(asyncio.wait(tasks))
         loop.close()
         self._installed.close()

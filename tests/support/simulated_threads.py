@@ -350,8 +350,8 @@ class _Condition:
         try:
             self._threads.wait_until(lambda: notified[0], timeout)
         finally:
-            if not notified[0]:
-                self._waiting.remove(notified)
+            if not notified[0]:  # removed by identity: all entries are equal
+                self._waiting = [other for other in self._waiting if other is not notified]
             self._lock.acquire()
         return notified[0]
 

@@ -95,10 +95,6 @@ TRUNCATED: Final = -4
 BAD_LENGTHS: Final = -5
 BAD_CRC: Final = -6
 BAD_PROPERTY_CRC: Final = -7
-LOST_PROPERTIES: Final = -8  # only of find_lost_part
-
-# The unit that a disk writes as a whole.
-SECTOR_SIZE: Final = 512
 
 # kind -> meaning: the kinds of Damage in a CommitLog.
 DAMAGE_KINDS: Final = {
@@ -334,29 +330,6 @@ def _crc_status(buf: Buffer, position: int, stop: int, stored: int, body: tuple[
             if not check_property_crc(part):
                 return BAD_PROPERTY_CRC
     return stop - position
-
-
-def find_lost_part(buf: Buffer, position: int, size: int) -> int:
-    """``size`` if no sector of a record's topic or properties is missing, else a status constant.
-
-    After a power failure sectors that were not synced are zeros, while others are written; bodyCRC
-    covers neither topic nor properties. ``position`` is that of an accepted record of ``size``
-    bytes in a CommitLog file. A topic contains no zero byte; properties are incomplete if their
-    bytes in one sector are all zeros.
-    """
-    stop = position + size
-    body = position + SHAPES[buf[position + SHAPE_AT] >> 4 & 3].payload_at
-    topic = body + int.from_bytes(buf[body - 4 : body], "big")
-    wide = 2 if buf[position + MAGIC_AT + 3] == MAGIC_V2 & 0xFF else 1
-    start = topic + wide + int.from_bytes(buf[topic : topic + wide], "big") + 2
-    if 0 in buf[topic + wide : start - 2]:
-        return BAD_LENGTHS
-    while start < stop:
-        end = min(stop, start - start % SECTOR_SIZE + SECTOR_SIZE)
-        if not buf[start] and not any(buf[start:end]):
-            return LOST_PROPERTIES
-        start = end
-    return size
 
 
 def own_offset(buf: Buffer, position: int) -> int:

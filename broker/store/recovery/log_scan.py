@@ -29,20 +29,19 @@ from broker.store.format.commitlog import (
     BAD_PROPERTY_CRC,
     BLANK_HERE,
     BLANK_SIZE,
-    LOST_PROPERTIES,
     MAGIC_AT,
     MAGIC_PREFIX,
     NOT_WRITTEN,
     SHAPE_AT,
     check_record,
     file_name,
-    find_lost_part,
     is_plausible,
     own_offset,
     peek_dispatch_fields,
     store_timestamp,
 )
 from broker.store.format.consumequeue import peek_inner_count
+from broker.store.format.lost_sectors import LOST_PROPERTIES, find_lost_part
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE, MappedFile
 from broker.store.recovery.progress import MIB, Progress

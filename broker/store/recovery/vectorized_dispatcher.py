@@ -19,9 +19,9 @@ from broker.common.sysflag import INNER_BATCH, TRANSACTION_MASK
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.dispatch.reput import ReputService
 from broker.store.dispatch.request import DispatchRequest
-from broker.store.format.commitlog import SECTOR_SIZE, find_lost_part
 from broker.store.format.consumequeue import EXT_ADDRESS_MAX
 from broker.store.format.indexfile import peek_message_keys
+from broker.store.format.lost_sectors import SECTOR_SIZE, find_lost_part
 from broker.store.format.vectorized import kernels
 from broker.store.format.vectorized.columns import (
     COLUMNS,
@@ -61,7 +61,7 @@ class Group(NamedTuple):
 def _end_before_lost_part(file: MappedFile, view: "NDArray[np.uint8]", batch: ScanBatch) -> None:
     """Shorten the batch to the records before the first one with a missing sector.
 
-    A missing sector contains the first or the last byte of topic or properties, or lies between.
+    A missing sector contains the first or the last byte of topic or properties, or is between them.
     """
     positions, sizes = batch.column("position"), batch.column("total_size")
     topics, lengths = batch.column("topic_at"), batch.column("topic_length")

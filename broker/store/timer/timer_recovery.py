@@ -350,20 +350,24 @@ class TimerRecovery:
             return
         records = self._store.log
         while position < records.max_offset:
+            after = self._after_damage(position)
+            if after > position:
+                position = after  # a damaged copy is hidden from consumers: not delivered
+                continue
             record = records.record_at(position)
             if record is None:
-                position = self._after_gap(position)
+                size = records.file_size
+                position += size - position % size
                 continue
             position += len(record)
             self._add_copy(state.delivered, record)
 
-    def _after_gap(self, position: int) -> int:
-        """Physical offset of the next record after damage, or after the blank that ends a file."""
+    def _after_damage(self, position: int) -> int:
+        """``position``, or the end of the damaged region that contains it."""
         for start, end in self._store.manifest.damaged:
             if start <= position < end:
                 return end
-        size = self._store.log.file_size
-        return position + size - position % size
+        return position
 
     def _scan_start(self, queue_offset: int) -> int:
         """Physical offset of a record before the first copy that can matter; -1 without any."""

@@ -17,6 +17,7 @@ import pytest
 
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.command import request
+from tests.support.replica_set import until
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
 
@@ -162,10 +163,14 @@ def test_a_full_disk_does_not_keep_a_broker_from_starting(
             pass
     child.start()
     make_audit(child, ledger).check()
-    log_text = (child.folder / "broker.err").read_text()
     # The reader's group; topics.json has not changed and is not written.
-    assert str(store / "config" / "subscriptionGroup.json") in log_text
-    assert "No space left" in log_text
+    groups = str(store / "config" / "subscriptionGroup.json")
+
+    def is_logged() -> bool:
+        log_text = (child.folder / "broker.err").read_text()
+        return groups in log_text and "No space left" in log_text
+
+    until(is_logged, "a log line about the groups that were not written")
     ballast.unlink()
     with BlockingClient(timeout_ms=10_000) as client:
         for _ in range(100):

@@ -250,3 +250,28 @@ def test_each_copy_counts_once(make_timers: Callable[..., Timers]) -> None:
     delivered.add(message, b"Orders")
     delivered.clear()
     assert not delivered.take(message)
+
+
+def test_a_damaged_copy_is_delivered_again(make_timers: Callable[..., Timers]) -> None:
+    """A power failure kept a record after the copy, but not the copy: consumers cannot read it."""
+    timers = make_timers()
+    timers.send("m0", 1_500)
+    timers.run()
+    timers.persist()
+    timers.clock.advance(3_000)
+    timers.run()
+    assert timers.delivered() == {"m0": 1}
+    copy = timers.messages()[0].physical_offset
+    timers.send("m1")
+    timers.run()
+    timers.kill()
+    root = Path(timers.config.root)
+    path = root / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"m0", copy)] ^= 1
+    path.write_bytes(data)
+    (root / "abort").write_bytes(b"1\n")
+    timers.open()
+    assert timers.store.reader.damaged
+    timers.wait(10_000)
+    assert [message.body for message in timers.messages()] == [b"m1", b"m0"]
