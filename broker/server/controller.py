@@ -208,9 +208,10 @@ class BrokerController:
         self.context.files.check()
         self._pop_files.check()
         # In a thread: the event loop handles signals during a long recovery.
-        report_recovery(await self._loop.run_in_executor(None, self._load_store))
+        report = await self._loop.run_in_executor(None, self._load_store)
+        report_recovery(report)
         try:
-            self._load_tables()
+            self._load_tables(report)
             await self._persist_tables()
             self.store.start()
             listen = self._listen or [(config.bind_address, config.listen_port)]
@@ -262,10 +263,11 @@ class BrokerController:
         timers.on_delivered = self._count_delivered
         return report
 
-    def _load_tables(self) -> None:
+    def _load_tables(self, report: RecoveryReport) -> None:
         context = self.context
         assert context.files is not None
         context.files.load(context)
+        context.topics.restore_batch_topics(report.batch_topics)
         context.topics.add_system_topics()
         context.groups.add_preset_groups()
         context.delays = ScheduleMessageService(

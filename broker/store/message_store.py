@@ -271,6 +271,7 @@ class MessageStore:
                 (self.checkpoint, self.manifest),
             )
             report = Recovery(self.disk, self.config, parts).run()
+            self.reader.unchecked_before = report.scanned_from
             self.queue_table.load_ext(crashed=not report.clean, notes=report.notes)
         except OSError as error:
             self.halt()

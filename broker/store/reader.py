@@ -5,6 +5,7 @@ Records are returned as slices of the mapped files; they are neither decoded nor
 **Source:** RocketMQ DefaultMessageStore#getMessage, #queryMessage, #getOffsetInQueueByTime.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from typing import Final
@@ -15,6 +16,7 @@ from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.format.commitlog import own_offset
 from broker.store.format.consumequeue import (
     PRE_BLANK_SIZE,
     UNIT_SIZE,
@@ -30,8 +32,12 @@ from broker.store.results import (
     QueryMessageResult,
 )
 
+_log = logging.getLogger(__name__)
+
 # Bytes of units that one filtered pull reads at most. Source: DefaultMessageStore#getMessage.
 _SCAN_BYTES: Final = 16_000
+# Every pull looks for its records in the damaged regions.
+_MAX_REGIONS: Final = 1_000
 _QUERY_ROUNDS: Final = 3
 _MAX_BYTES: Final = 128 << 20
 _BLANKED: Final[Unit] = (-1, PRE_BLANK_SIZE, 0)
@@ -46,6 +52,8 @@ ExtMatcher = Callable[[ConsumeQueueExtUnit], bool]
 class StoreReader:
     """The read side of a store.
 
+    ``unchecked_before``: the start of the part of the log that recovery has scanned. Earlier
+    records are compared with their position when a pull reads them first.
     ``damaged``: damaged regions of the log, (start, end) physical offsets, hidden from readers.
     The list is shared with the store's manifest, which recovery fills.
     """
@@ -59,6 +67,7 @@ class StoreReader:
         damaged: list[tuple[int, int]],
     ) -> None:
         self.damaged = damaged
+        self.unchecked_before = 0
         self._config = config
         self._log = log
         self._queues = queues
@@ -166,24 +175,21 @@ class StoreReader:
         matchers: Matchers,
     ) -> None:
         """Fill ``result`` from units at its next offset; adjacent records share one slice."""
-        max_count, max_bytes = limits
         matcher, record_matcher = matchers
         start = result.next_begin_offset
         if not units:
-            result.status = _S.OFFSET_FOUND_NULL
-            result.next_begin_offset = queue.next_file_offset(start)
+            _set_null(result, queue)
             return
-        max_count, max_bytes = self._limits(units[0][0], max_count, max_bytes)
+        max_count, max_bytes = self._limits(units[0][0], *limits)
         log = self._log
         log_min = log.min_offset
-        damaged = self.damaged
-        buffers = result.buffers
-        # base to data_end: data of the current file. run_start to run_end: adjacent records that
-        # are not in buffers yet. All are physical offsets.
+        damaged, buffers = self.damaged, result.buffers
+        unchecked_before = self._unchecked_before(queue, start, len(units))
+        # Physical offsets: base to data_end is the data of the current file, run_start to run_end
+        # the adjacent records that are not in buffers yet.
         view: memoryview | None = None
         run_start = run_end = base = data_end = -1
-        count = total = scanned = 0
-        removed = False
+        count = total = scanned = removed = 0
         if damaged:
             units = _without_fillers(units, queue.unit(start + len(units)))
         for physical_offset, size, code in units:
@@ -207,6 +213,8 @@ class StoreReader:
                 run_start = run_end = physical_offset
             if damaged and self.is_damaged(physical_offset):
                 continue
+            if physical_offset < unchecked_before and self._is_misplaced(physical_offset, size):
+                continue
             if record_matcher is not None:
                 at = physical_offset - base
                 if not record_matcher(peek_properties(view, at)):  # type: ignore[arg-type]
@@ -221,8 +229,9 @@ class StoreReader:
         if view is not None and run_end > run_start:
             buffers.append(view[run_start - base : run_end - base])
         result.next_begin_offset = start + scanned
-        result.message_count = count
-        result.total_bytes = total
+        result.message_count, result.total_bytes = count, total
+        if unchecked_before and matcher is None and len(damaged) < _MAX_REGIONS:
+            queue.note_checked(start, start + scanned)
         if count:
             self._set_found(result, log.max_offset - run_end)
         elif removed:
@@ -264,6 +273,9 @@ class StoreReader:
                 continue
             record = self._log.read(physical_offset, size)
             if record is None or self.is_damaged(physical_offset):
+                continue
+            unchecked = physical_offset < self.unchecked_before
+            if unchecked and self._is_misplaced(physical_offset, size):
                 continue
             if record_matcher is not None and not record_matcher(peek_properties(record)):
                 continue
@@ -407,6 +419,36 @@ class StoreReader:
             return None
         return record
 
+    def _unchecked_before(self, queue: ConsumeQueue, start: int, count: int) -> int:
+        """Physical offset before which these units' records must be compared, 0 for none.
+
+        Each record is compared by the first pull of it: 0.2 us.
+        """
+        low, high = queue.checked
+        return 0 if low <= start and start + count <= high else self.unchecked_before
+
+    def _is_misplaced(self, physical_offset: int, size: int) -> bool:
+        """Whether a record has another physical offset; report it and hide it from now on.
+
+        Adjacent records are one region. With many regions a record is skipped without a region.
+        """
+        file = self._log.files.find(physical_offset)
+        if file is None or own_offset(file.view, physical_offset - file.start) == physical_offset:
+            return False
+        damaged = self.damaged
+        end = physical_offset + size
+        if damaged and damaged[-1][1] == physical_offset:
+            damaged[-1] = (damaged[-1][0], end)
+        elif len(damaged) < _MAX_REGIONS:
+            damaged.append((physical_offset, end))
+            _log.error(
+                "commitlog: %d bytes at physical offset %d: wrong physical offset in the record:"
+                " skipped by readers",
+                size,
+                physical_offset,
+            )
+        return True
+
     def is_damaged(self, physical_offset: int) -> bool:
         """Whether a physical offset is in a damaged region that recovery found."""
         return any(start <= physical_offset < end for start, end in self.damaged)
@@ -428,6 +470,12 @@ class StoreReader:
             for topic in self._queues.topics.values()
             if topic.queues
         }
+
+
+def _set_null(result: GetMessageResult, queue: ConsumeQueue) -> None:
+    """Set a result without units: the pull continues in the next queue file."""
+    result.status = _S.OFFSET_FOUND_NULL
+    result.next_begin_offset = queue.next_file_offset(result.next_begin_offset)
 
 
 def _without_fillers(units: list[Unit], following: Unit | None) -> list[Unit]:

@@ -152,7 +152,11 @@ class FoundDamage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecoveryReport(msgspec.Struct, kw_only=True):
-    """Findings and actions of recovery while the store was opened."""
+    """Findings and actions of recovery while the store was opened.
+
+    ``batch_topics``: if topics.json is missing, the topics with BatchCQ queues, each with its
+    number of queues.
+    """
 
     clean: bool = True
     scanned_from: int = 0
@@ -162,4 +166,5 @@ class RecoveryReport(msgspec.Struct, kw_only=True):
     removed_files: list[str] = msgspec.field(default_factory=list)
     damaged_regions: list[FoundDamage] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
+    batch_topics: dict[str, int] = msgspec.field(default_factory=dict)
     milliseconds: float = 0.0

@@ -3,6 +3,10 @@
 A request with ``lo`` false names a queue of this broker, as one broker asks another. A queue that
 another broker leads is refused with NOT_LEADER_FOR_QUEUE: the client then updates its route.
 
+Java converts the requests of SERVED, pulls and sends only. Consume statistics (208, 317), offset
+reset (222) and the POP requests name queues of the broker, and Java's tools convert the statistics:
+a broker that converted them too would be misread.
+
 **Source:** RocketMQ TopicQueueMappingManager#rewriteForStaticTopic, AdminBrokerProcessor
 (rewriteRequestForStaticTopic, handleGetMaxOffset …), ConsumerManageProcessor.
 """

@@ -6,6 +6,7 @@ Every change bumps the data version, is passed to the ``writer`` of topics.json,
 **Source:** RocketMQ TopicConfigManager, TopicAttributes, AttributeUtil.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -20,6 +21,8 @@ from broker.server.tables.data_version import DataVersion
 from broker.server.tables.table_writer import WrittenTable
 from broker.store.format.config import DataVersion as VersionOfFile
 
+log = logging.getLogger("broker.server")
+
 READ_WRITE: Final = PERM_READ | PERM_WRITE
 SCHEDULE_QUEUES: Final = 18
 BENCHMARK_QUEUES: Final = 1024
@@ -29,13 +32,14 @@ MAX_QUEUES: Final = 65_536  # per topic; each used queue costs files and table e
 MAX_TOPICS: Final = 100_000  # limit of automatic creation: names come from the network
 
 MESSAGE_TYPE: Final = "message.type"
+QUEUE_TYPE: Final = "queue.type"
 ATTRIBUTE_VALUES: Final[dict[str, frozenset[str] | None]] = {
     MESSAGE_TYPE: frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"}),
-    "queue.type": frozenset({"SimpleCQ", "BatchCQ"}),
+    QUEUE_TYPE: frozenset({"SimpleCQ", "BatchCQ"}),
     "cleanup.policy": frozenset({"DELETE", "COMPACTION"}),
     "reserve.time": None,
 }
-FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
+FIXED_ATTRIBUTES: Final = frozenset({QUEUE_TYPE, "cleanup.policy"})
 UNSUPPORTED_ATTRIBUTES: Final = {("cleanup.policy", "COMPACTION")}
 
 
@@ -184,6 +188,28 @@ class TopicConfigManager(WrittenTable[TopicConfig | None]):
             )
             self.put(found)
         return found
+
+    def restore_batch_topics(self, queue_nums: Mapping[str, int]) -> None:
+        """Configure the BatchCQ topics (name → number of queues) that recovery found.
+
+        Their queues have this type already; a topic created automatically by the next send would
+        be a plain one. A slave copies its topics from its master instead.
+
+        **Source:** no Java counterpart; RocketMQ loses the attribute.
+        """
+        if self.config.is_slave:
+            return
+        for name, count in queue_nums.items():
+            if name not in self.configs:
+                log.warning(
+                    "topic %s: topics.json is missing; created with queue.type=BatchCQ and %d"
+                    " queues, as its records require",
+                    name,
+                    count,
+                )
+                self.put(
+                    msgspec.structs.replace(_topic(name, count), attributes={QUEUE_TYPE: "BatchCQ"})
+                )
 
     def put(self, config: TopicConfig) -> bool:
         """Store a configuration; False if it is unchanged."""

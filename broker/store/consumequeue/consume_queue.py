@@ -85,6 +85,7 @@ class ConsumeQueue:
         "_on_dirty",
         "_position",
         "_size",
+        "checked",
         "dirty",
         "ext",
         "files",
@@ -117,6 +118,8 @@ class ConsumeQueue:
         self.dirty = False
         self.flushed_bytes = 0
         self.named = False
+        # Queue offsets (begin, end) whose records pulls have compared with their position.
+        self.checked = (0, 0)
         # The tags codes of units may be addresses of extension units; None: never.
         self.ext: ConsumeQueueExt | None = None
         self._on_dirty = on_dirty
@@ -125,6 +128,11 @@ class ConsumeQueue:
         self._mapping: Any = None
         # In the current file: position of the next unit, and end of the space reserved for units.
         self._position = self._limit = self._size
+
+    def note_checked(self, begin: int, end: int) -> None:
+        """Note that the records of these queue offsets are at their position, or hidden."""
+        low, high = self.checked
+        self.checked = (low, max(high, end)) if low <= begin <= high else (begin, end)
 
     @property
     def first_offset(self) -> int:

@@ -11,9 +11,16 @@ log at the first corruption and loses the intact records after it.
 
 import importlib.util
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from broker.common.sysflag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from broker.common.sysflag import (
+    INNER_BATCH,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
+from broker.errors import StoreError
 from broker.store.commitlog import CommitLog
 from broker.store.dispatch.reput import ReputService
 from broker.store.dispatch.request import DispatchRequest
@@ -25,12 +32,15 @@ from broker.store.format.commitlog import (
     MAGIC_AT,
     MAGIC_PREFIX,
     NOT_WRITTEN,
+    SHAPE_AT,
     check_record,
     file_name,
     is_plausible,
     own_offset,
+    peek_dispatch_fields,
     store_timestamp,
 )
+from broker.store.format.consumequeue import peek_inner_count
 from broker.store.format.lost_sectors import LOST_PROPERTIES, find_lost_part
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE, MappedFile
@@ -51,11 +61,14 @@ PAGE_OUT_BYTES: Final = 16 << 20
 VECTORIZED_FROM_BYTES: Final = 32 << 20
 _FEW_RECORDS: Final = 16
 _MAX_SLOW: Final = 4096
+# Status besides those of check_record: the record's own physical offset is not its position.
+_BAD_POSITION: Final = -16
 _REASONS: Final = {
     NOT_WRITTEN: "zeros followed by further records",
     BAD_CRC: "body CRC mismatch",
     BAD_PROPERTY_CRC: "property CRC mismatch",
     LOST_PROPERTIES: "zeros in place of properties",
+    _BAD_POSITION: "wrong physical offset in the record",
 }
 
 
@@ -138,8 +151,9 @@ class LogScan:
                 file = self._log.files.find(position)
                 if file is None:
                     return position
-            size = check_record(file.mapping, position - file.start, file.size)
-            if size > 0:
+            at = position - file.start
+            size = check_record(file.mapping, at, file.size)
+            if size > 0 and own_offset(file.mapping, at) == position:
                 position += size
             elif size == BLANK_HERE:
                 file.page_out()
@@ -150,6 +164,36 @@ class LogScan:
                     return position
                 position = max(known)
         return end
+
+    def inner_batches(self, start: int) -> Iterator[tuple[bytes, int]]:
+        """Encoded topic and physical offset of every inner batch from ``start`` on.
+
+        Dispatches nothing and reads no bodies. A record is an inner batch if its sysFlag and its
+        INNER_NUM agree: a single flipped bit of sysFlag does not make one.
+        """
+        for file in self._log.files.files:
+            mapping = file.mapping
+            paged = position = max(0, start - file.start)
+            while 0 <= position <= file.size - BLANK_SIZE:
+                if position - paged >= PAGE_OUT_BYTES:
+                    paged = position
+                    file.page_out()
+                size = check_record(mapping, position, file.size, check_crc=False)
+                if size > 0:
+                    if mapping[position + SHAPE_AT] & INNER_BATCH:
+                        *_, topic, properties = peek_dispatch_fields(mapping, position)
+                        physical_offset = file.start + position
+                        if (
+                            peek_inner_count(properties) is not None
+                            and own_offset(mapping, position) == physical_offset
+                        ):
+                            yield topic, physical_offset
+                    position += size
+                elif size == BLANK_HERE:
+                    break
+                else:
+                    position = self._next_start(file, position + 1)
+            file.page_out()
 
     def _mismatched(self, request: DispatchRequest, code: int, queue_offset: int) -> None:
         """Append a unit for a record with a corrupt queue offset and mark the record as damaged."""
@@ -201,6 +245,9 @@ class LogScan:
             size = check_record(mapping, position, file.size, check_crc=check_crc)
             if size > 0 and self.power_failed:
                 size = find_lost_part(mapping, position, size)
+            if size > 0 and own_offset(mapping, position) != file.start + position:
+                self._refuse_moved_file(file, position, size)
+                size = _BAD_POSITION
             if size > 0:
                 request = reput.read(mapping, position, file.start)
                 reput.dispatch_record(request)
@@ -217,8 +264,10 @@ class LogScan:
             if after == file.size:
                 return end, True
             position = after
-            if file.start + after <= self.trusted_from < NOWHERE:
-                end = after  # a damaged record with a ConsumeQueue unit is part of the log
+            if file.start + after <= self.trusted_from < NOWHERE or (
+                size == _BAD_POSITION and not self.power_failed
+            ):
+                end = after  # a damaged record that was completely stored is part of the log
         return end, True
 
     def _advance_to(self, file: MappedFile, position: int) -> None:
@@ -264,13 +313,16 @@ class LogScan:
         mapping = file.mapping
         start = position
         reason = _REASONS.get(status, "no record")
-        if status in (BAD_CRC, BAD_PROPERTY_CRC, LOST_PROPERTIES):
+        if status in (BAD_CRC, BAD_PROPERTY_CRC, LOST_PROPERTIES, _BAD_POSITION):
             size = check_record(mapping, position, file.size, check_crc=False)
-            # A record with a ConsumeQueue unit was completely stored: it is not a torn write.
-            has_unit = file.start + position + size <= self.trusted_from < NOWHERE
-            if has_unit or self._continues_at(file, position + size):
+            # A record with a ConsumeQueue unit was completely stored: it is not a torn write. Nor
+            # is an intact one with a wrong offset, unless sectors may be missing.
+            moved = status == _BAD_POSITION
+            complete = file.start + position + size <= self.trusted_from < NOWHERE
+            complete |= moved and not self.power_failed
+            if complete or self._continues_at(file, position + size):
                 # The header is intact: the unit is kept, the body is hidden from readers.
-                if own_offset(mapping, position) == file.start + position:
+                if moved or own_offset(mapping, position) == file.start + position:
                     self._reput.dispatch_record(self._reput.read(mapping, position, file.start))
                 self._damaged(file, file.start + position, file.start + position + size, reason)
                 return position + size
@@ -286,6 +338,25 @@ class LogScan:
             self._damaged(file, file.start + start, file.start + file.size, reason)
             return file.size
         return -1
+
+    def _refuse_moved_file(self, file: MappedFile, position: int, size: int) -> None:
+        """StoreError if the record at ``position`` and the one after it are moved equally far.
+
+        A damaged field concerns one record. Records that agree on another position are in a file
+        with a wrong name: all of them would be hidden, and the log truncated.
+        """
+        mapping = file.mapping
+        after = position + size
+        distance = own_offset(mapping, position) - position
+        if check_record(mapping, after, file.size) > 0 and own_offset(mapping, after) == (
+            after + distance
+        ):
+            raise StoreError(
+                f"{file.path}: its records are those of physical offset {distance}, the name is"
+                f" that of {file.start}",
+                "the file was renamed or copied: restore the right one",
+                path=file.path,
+            )
 
     def _next_start(self, file: MappedFile, position: int) -> int:
         """The next position in the file at which a record may start, -1 if there is none."""

@@ -59,6 +59,7 @@ from broker.store.recovery.consume_queue_validator import MAX_NOTES, ConsumeQueu
 from broker.store.recovery.index_repairer import IndexRepairer
 from broker.store.recovery.index_validator import IndexValidator
 from broker.store.recovery.log_scan import LogScan
+from broker.store.recovery.queue_type import QueueTypeResolver
 from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import FoundDamage, RecoveryReport
 
@@ -143,7 +144,12 @@ class Recovery:
             perhaps_lost = min((queue.max_physical_offset for queue, _ in full), default=NOWHERE)
             start = self._start(newest, perhaps_lost)
             report.scanned_from = start
+            resolver = QueueTypeResolver(self._queues, self._manifest, report)
+            if self._check.known is None:
+                resolver.declare(self._scan.inner_batches(start))
             end = self._scan.run(start)
+            if self._check.known is None:
+                resolver.report_topics()
             self._check.report_repaired(full)
             self._report_lost(end)
             report.scanned_bytes = max(0, end - start)

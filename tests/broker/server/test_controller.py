@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import socket
 from collections import Counter
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from broker.common.clock import ManualClock, SystemClock
 from broker.common.subscription import build_subscription
+from broker.common.sysflag import INNER_BATCH, NEED_UNWRAP
+from broker.common.topic import TopicConfig
 from broker.errors import ConnectError, DiskFullError, StoreLockedError
 from broker.message.batch import encode_batch_item
 from broker.message.properties import encode_properties
@@ -31,6 +34,7 @@ from broker.store.config_file import ConfigFile
 from broker.store.format.config import decode_subscription_group
 from broker.store.logfile.disk import Disk
 from broker.store.results import FoundDamage, RecoveryReport
+from tests.support.stores import make_inner
 
 ANY = [("127.0.0.1", 0)]
 
@@ -660,3 +664,31 @@ def test_an_append_that_the_disk_held_up_rejects_the_waiting_sends(tmp_path: Pat
             await controller.close()
 
     run(main())
+
+
+def test_a_batch_topic_outlives_the_loss_of_its_configuration_and_queues(world, run) -> None:
+    """The records show the type of the queues; the attribute is restored with them."""
+    batch_queue = {"queue.type": "BatchCQ"}
+
+    async def first() -> None:
+        async with world() as it:
+            context = it.controller.context
+            context.topics.put(TopicConfig(topic_name="Bulk", attributes=batch_queue))
+            inner = make_inner(
+                "Bulk", 2, sys_flag=INNER_BATCH | NEED_UNWRAP, properties={"INNER_NUM": "3"}
+            )
+            assert context.store.put_message(inner).queue_offset == 0
+
+    async def second() -> None:
+        async with world() as it:
+            config = it.controller.context.topics.get("Bulk")
+            assert (config.attributes, config.read_queue_nums) == (batch_queue, 3)
+            assert it.controller.context.store.get_max_offset("Bulk", 2) == 3
+
+    run(first())
+    root = Path(world().settings.store.root)
+    for path in root.glob("config/topics.json*"):
+        path.unlink()
+    shutil.rmtree(root / "batchconsumequeue")
+    run(second())
+    run(second())  # from topics.json

@@ -261,3 +261,78 @@ def test_units_are_shown_across_files(stores, inner):
     units = store.consume_queue_units("TopicA", 0, 18, 5)
     assert [unit.queue_offset for unit in units] == [18, 19, 20, 21, 22]
     assert store.consume_queue_units("TopicA", 9, 0, 5) == []
+
+
+OWN_OFFSET_AT = 28
+
+
+def damage_own_offset(stores, physical_offset):
+    start = physical_offset - physical_offset % 4096
+    path = stores.root / "commitlog" / f"{start:020d}"
+    data = bytearray(path.read_bytes())
+    data[physical_offset - start + OWN_OFFSET_AT + 7] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_pull_skips_and_reports_a_record_with_a_wrong_physical_offset(stores, inner, caplog):
+    """A clean start reads no records: the pull finds it."""
+    store = stores.start()
+    places = [store.put_message(inner(body=b"%d" % n)) for n in range(6)]
+    stores.close(store)
+    for number in (2, 3, 5):
+        damage_own_offset(stores, places[number].physical_offset)
+    store = stores.start()
+    assert store.report.damaged_regions == []
+    result = store.get_message("TopicA", 0, 0, 32)
+    assert bodies(result) == [b"0", b"1", b"4"]
+    assert (result.next_begin_offset, result.message_count) == (6, 3)
+    assert store.reader.damaged == [
+        (places[2].physical_offset, places[3].physical_end),
+        (places[5].physical_offset, places[5].physical_end),
+    ]
+    reported = [line for line in caplog.messages if "wrong physical offset" in line]
+    assert len(reported) == 2
+    assert f"at physical offset {places[2].physical_offset}" in reported[0]
+    assert bodies(store.get_message("TopicA", 0, 3, 32)) == [b"4"]
+    assert store.get_message("TopicA", 0, 5, 32).message_count == 0
+    assert store.get_record_at(places[2].physical_offset) is None
+    # Hidden after a restart, too, and the offsets continue.
+    assert store.put_message(inner(body=b"6")).queue_offset == 6
+    store = stores.reopen(store)
+    assert store.reader.damaged[0] == (places[2].physical_offset, places[3].physical_end)
+    assert bodies(store.get_message("TopicA", 0, 0, 32)) == [b"0", b"1", b"4", b"6"]
+
+
+def test_a_pull_of_batches_skips_a_record_with_a_wrong_physical_offset(stores, inner):
+    store = stores.start()
+    store.queue_table.set_batch_topics(["Bulk"])
+    batch = {"INNER_NUM": "3"}
+    places = [
+        store.put_message(inner("Bulk", body=b"%d" % n, sys_flag=0xC0, properties=batch))
+        for n in range(3)
+    ]
+    stores.close(store)
+    damage_own_offset(stores, places[1].physical_offset)
+    store = stores.start()
+    result = store.get_message("Bulk", 0, 0, 32)
+    assert (result.message_count, result.next_begin_offset) == (6, 9)
+    assert bodies(result) == [b"0", b"2"]
+    assert store.reader.damaged == [(places[1].physical_offset, places[1].physical_end)]
+
+
+def test_each_record_is_compared_with_its_position_once(stores, inner):
+    """A second pull of the same records costs as before; a filtered pull skips some."""
+    store = stores.start()
+    places = [store.put_message(inner(body=b"%d" % n)) for n in range(6)]
+    stores.close(store)
+    store = stores.start()
+    queue = store.queue_table.find("TopicA", 0)
+    assert store.get_message("TopicA", 0, 0, 32, matcher=lambda code: False).message_count == 0
+    assert queue.checked == (0, 0)
+    assert store.get_message("TopicA", 0, 0, 4).message_count == 4
+    assert queue.checked == (0, 4)
+    damage_own_offset(stores, places[5].physical_offset)  # the file is mapped
+    damage_own_offset(stores, places[3].physical_offset)
+    assert bodies(store.get_message("TopicA", 0, 0, 4)) == [b"0", b"1", b"2", b"3"]
+    assert bodies(store.get_message("TopicA", 0, 4, 4)) == [b"4"]
+    damage_own_offset(stores, places[3].physical_offset)

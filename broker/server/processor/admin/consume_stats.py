@@ -30,11 +30,12 @@ MAX_TIME_SPAN_QUEUES = 10_000  # per response
 
 
 def _progress(
-    context: BrokerContext, group: str, topic: str, queue_id: int
+    context: BrokerContext, group: str, topic: str, queue_id: int, least: int = 0
 ) -> bodies.OffsetWrapper:
+    """Progress in one queue; ``least`` is the consumer offset of a group that has none."""
     store, offsets = context.store, context.offsets
     end = max(0, store.get_max_offset(topic, queue_id))
-    consumed = max(0, offsets.query(group, topic, queue_id))
+    consumed = max(least, offsets.query(group, topic, queue_id))
     last_ms = store.store_timestamp_at(topic, queue_id, consumed - 1) if consumed > 0 else 0
     # A pop commits at once: its messages in flight are before the committed offset. Java reports
     # them in a metric only; tools show pullOffset - consumerOffset.
@@ -55,10 +56,24 @@ def _get_tps(context: BrokerContext, topic: str, group: str) -> float:
 Progress = tuple[MessageQueue, bodies.OffsetWrapper]
 
 
-def _progress_of(context: BrokerContext, group: str, topic: str, queues: int) -> Iterator[Progress]:
+def _progress_of(
+    context: BrokerContext, group: str, topic: str, queues: int, least: int = 0
+) -> Iterator[Progress]:
     for queue_id in range(queues):
         queue = MessageQueue(topic, context.config.broker_name, queue_id)
-        yield queue, _progress(context, group, topic, queue_id)
+        yield queue, _progress(context, group, topic, queue_id, least)
+
+
+def _least_offset(context: BrokerContext, topic: str) -> int:
+    """The consumer offset of a group that has none in a queue: -1 in a static topic, else 0.
+
+    A tool maps the queues of all brokers to logical ones, and takes the newest segment that has an
+    offset: 0 would hide the offset of an earlier segment.
+
+    **Source:** RocketMQ AdminBrokerProcessor#getConsumeStats, MQAdminUtils
+    #convertPhysicalConsumeStats.
+    """
+    return -1 if context.mappings.get(topic) is not None else 0
 
 
 async def consume_stats(
@@ -66,7 +81,8 @@ async def consume_stats(
 ) -> RemotingCommand:
     """GET_CONSUME_STATS: the progress of a group, one entry per read queue.
 
-    Without a topic list, topics that an online group no longer subscribes are left out.
+    Without a topic list, topics that an online group no longer subscribes are left out. Queues and
+    offsets of static topics are those of this broker, as in Java: tools convert them.
 
     **Source:** RocketMQ AdminBrokerProcessor#getConsumeStats
     """
@@ -84,7 +100,13 @@ async def consume_stats(
     progress = (
         entry
         for config in known
-        for entry in _progress_of(context, group, config.topic_name, config.read_queue_nums)
+        for entry in _progress_of(
+            context,
+            group,
+            config.topic_name,
+            config.read_queue_nums,
+            _least_offset(context, config.topic_name),
+        )
     )
     table = dict(await collect_in_slices(progress, QUEUES_PER_SLICE))
     tps = sum(_get_tps(context, config.topic_name, group) for config in known)

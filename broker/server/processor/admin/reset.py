@@ -1,9 +1,9 @@
 """Offset reset (222), consumer status (223) and offset cloning (314).
 
 Reset on the broker (default): the committed offset is set immediately and the next pull of the
-queue is moved to it, whether the group is online or not. Reset by the clients
-(``useServerSideResetOffset=false``, as in 4.9): online members are notified, and the table
-changes when they commit.
+queue is moved to it, whether the group is online or not. Queue ids and offsets of static topics are
+those of this broker, as in Java. Reset by the clients (``useServerSideResetOffset=false``, as in
+4.9): online members are notified, and the table changes when they commit.
 
 **Source:** RocketMQ AdminBrokerProcessor#resetOffset, Broker2Client#resetOffset,
 #getConsumeStatus, AdminBrokerProcessor#cloneGroupOffset.

@@ -2,9 +2,14 @@
 
 import pytest
 
+from broker.remoting.protocol.body.consumer.consume import ConsumeStats
+from broker.remoting.protocol.body.consumer.offset import ResetOffsetBody
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
 from tests.broker.server.static_topic.conftest import TOPIC, mapping, segment
+
+# Queue 1 of this broker, which is the leading segment of logical queue 0.
+RESET = {"group": "G1", "queueId": 1, "offset": 2, "timestamp": -1, "isForce": "true"}
 
 
 @pytest.fixture
@@ -122,3 +127,31 @@ def test_an_answer_without_an_offset_is_an_error(desk, moved, fields: dict[str, 
     answer = ask(desk, RequestCode.GET_MIN_OFFSET)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "no valid offset" in answer.remark
+
+
+def consume_stats(desk, code: int, **fields: object) -> dict[int, tuple[int, int]]:
+    """Queue id → (broker offset, consumer offset) of group G1 in the topic."""
+    answer = desk.ask(code, {"consumerGroup": "G1", "topic": TOPIC, **fields})
+    assert answer.code == 0, answer.remark
+    table = ConsumeStats.from_bytes(answer.body_bytes()).offset_table
+    return {queue.queue_id: (at.broker_offset, at.consumer_offset) for queue, at in table.items()}
+
+
+def test_consume_stats_are_those_of_the_queues_of_this_broker(desk, moved) -> None:
+    """-1 where the group has no offset: the offset may be in a segment of another broker."""
+    code = RequestCode.GET_CONSUME_STATS
+    assert consume_stats(desk, code) == {0: (0, -1), 1: (1, -1)}
+    assert ask(desk, RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=10_001).code == 0
+    assert consume_stats(desk, code) == {0: (0, -1), 1: (1, 1)}
+
+
+def test_an_offset_reset_names_the_queues_of_this_broker(desk, moved) -> None:
+    for _ in range(2):
+        desk.send(TOPIC)
+    answer = ask(desk, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **RESET)
+    assert answer.code == 0, answer.remark
+    table = ResetOffsetBody.from_bytes(answer.body_bytes()).offset_table
+    assert {queue.queue_id: offset for queue, offset in table.items()} == {1: 2}
+    moved.answers.append(remote())
+    assert offset(ask(desk, RequestCode.QUERY_CONSUMER_OFFSET)) == 10_002
+    assert moved.asked == []

@@ -193,3 +193,23 @@ class TestAttributes:
     def test_reserve_time(self, value) -> None:
         result = apply_attribute_changes({}, {"+reserve.time": value}, creating=True)
         assert result == {"reserve.time": value}
+
+
+def test_batch_topics_that_recovery_found_get_their_queue_type(make_table) -> None:
+    table = make_table()
+    changed: list[str] = []
+    table.on_change.append(changed.extend)
+    configured = TopicConfig(topic_name="Known", read_queue_nums=2, write_queue_nums=2)
+    table.put(configured)
+    table.restore_batch_topics({"Bulk": 3, "Known": 8})
+    made = table.get("Bulk")
+    assert made.attributes == {"queue.type": "BatchCQ"}
+    assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (3, 3, 6)
+    assert table.get("Known") == configured
+    assert changed == ["Known", "Bulk"]
+
+
+def test_a_slave_leaves_batch_topics_to_its_master(make_table) -> None:
+    table = make_table(broker_role="SLAVE", broker_id=1)
+    table.restore_batch_topics({"Bulk": 3})
+    assert "Bulk" not in table

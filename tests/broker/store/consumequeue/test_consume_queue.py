@@ -320,3 +320,14 @@ def test_a_load_reads_no_hole(tmp_path, monkeypatch):
     again.scan_end()
     assert again.max_offset == 300
     again.close()
+
+
+def test_checked_offsets_are_one_range(stores, inner):
+    store = stores.start()
+    store.put_message(inner())
+    queue = store.queue_table.find("TopicA", 0)
+    seen = []
+    for begin, end in ((0, 4), (4, 8), (2, 6), (20, 24), (8, 9)):
+        queue.note_checked(begin, end)
+        seen.append(queue.checked)
+    assert seen == [(0, 4), (0, 8), (0, 8), (20, 24), (8, 9)]

@@ -1,10 +1,12 @@
 """The scan of the log at recovery: damaged regions are exact, and progress is logged."""
 
 import logging
+import shutil
 from itertools import pairwise
 
 import pytest
 
+from broker.errors import StoreError
 from broker.message.record import scan_records
 from broker.store.recovery import log_scan, progress
 
@@ -174,4 +176,55 @@ def test_zeros_in_properties_that_were_stored_are_delivered(stores, inner):
     assert store.flush()
     stores.kill(store)
     (stores.root / "abort").write_bytes(b"1\n")
+    assert readable(stores.start()) == list(range(MESSAGES))
+
+
+OWN_OFFSET_AT = 28
+
+
+@pytest.mark.parametrize("number", [0, 4, 11, MESSAGES - 1])
+@pytest.mark.parametrize("crash", ["killed", "stopped", "queues lost"])
+def test_a_record_with_a_wrong_physical_offset_is_hidden_and_reported(
+    stores, killed, inner, number, crash
+):
+    """Its queue offset stays taken: a group that has consumed it misses no later message."""
+    start, end = killed[number]
+    overwrite(stores, start + OWN_OFFSET_AT + 6, b"\x55")
+    if crash == "stopped":
+        (stores.root / "abort").unlink()
+    elif crash == "queues lost":
+        shutil.rmtree(stores.root / "consumequeue")
+    store = stores.start()
+    assert store.reader.damaged == [(start, end)]
+    ((damage),) = store.report.damaged_regions
+    assert (damage.physical_offset, damage.length) == (start, end - start)
+    assert damage.reason == "wrong physical offset in the record"
+    assert readable(store) == [n for n in range(MESSAGES) if n != number]
+    assert store.get_max_offset("TopicA", 0) == MESSAGES
+    assert store.put_message(inner()).queue_offset == MESSAGES
+
+
+def test_a_wrong_physical_offset_ends_the_log_if_sectors_may_be_missing(stores, killed):
+    start, _ = killed[-1]
+    overwrite(stores, start + OWN_OFFSET_AT, bytes(8))
+    shutil.rmtree(stores.root / "consumequeue")
+    (stores.root / "abort").write_bytes(b"")
+    store = stores.start()
+    assert store.max_physical_offset == start
+    assert readable(store) == list(range(MESSAGES - 1))
+
+
+def test_a_renamed_log_file_is_refused_and_left_unchanged(stores, killed):
+    """All of its records have another physical offset: none may be hidden or removed."""
+    folder = stores.root / "commitlog"
+    names = sorted(path.name for path in folder.iterdir())
+    first, other = ((folder / name).read_bytes() for name in names[:2])
+    (folder / names[0]).write_bytes(other)
+    (stores.root / "abort").write_bytes(b"")
+    with pytest.raises(StoreError, match=r"its records are those of physical offset 4096") as error:
+        stores.load()
+    assert error.value.path == str(folder / names[0])
+    assert (folder / names[0]).read_bytes() == other
+    assert sorted(path.name for path in folder.iterdir()) == names
+    (folder / names[0]).write_bytes(first)
     assert readable(stores.start()) == list(range(MESSAGES))
