@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.common.clock import Clock, SystemClock
-from broker.common.topic import SCHEDULE_TOPIC, TIMER_TOPIC, is_lmq_topic, is_system_topic
+from broker.common.topic import SCHEDULE_TOPIC, TIMER_TOPIC
 from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.process.daemon import shown_host
@@ -32,6 +32,7 @@ from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
 from broker.server.flow_control.lanes import lane_limits
 from broker.server.ha.replication import Replication
+from broker.server.load_report import report_recovery, report_unknown_topics
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
@@ -74,7 +75,6 @@ SLOW_CONSUMERS_MS: Final = 180_000
 SCAN_CLIENTS_MS: Final = 10_000
 CLEAN_POP_MS: Final = 60_000
 VIP_PORT_DISTANCE: Final = 2
-_MAX_LOGGED_TOPICS: Final = 10
 
 
 class BrokerController:
@@ -281,7 +281,7 @@ class BrokerController:
             self._pop_timer.attach(context.timers.timers)
         self._pop.revive.load()
         context.topics.on_change.append(self._topics_changed)
-        _report_unknown_topics(context)
+        report_unknown_topics(context)
 
     async def _persist_tables(self) -> None:
         """Write topics and groups; the broker serves even if they cannot be written."""
@@ -544,48 +544,6 @@ class BrokerController:
 def _run_all(jobs: Sequence[Callable[[], None]]) -> None:
     for job in jobs:
         job()
-
-
-def report_recovery(report: RecoveryReport) -> None:
-    """Log the findings and changes of recovery; no output after a clean stop."""
-    if not report.clean:
-        log.warning(
-            "not stopped cleanly: read %d bytes from physical offset %d in %.0f ms, dispatched %d",
-            report.scanned_bytes,
-            report.scanned_from,
-            report.milliseconds,
-            report.dispatched,
-        )
-    for damage in report.damaged_regions:
-        log.error(
-            "%s: %d bytes at physical offset %d: %s: %s",
-            damage.path,
-            damage.length,
-            damage.physical_offset,
-            damage.reason,
-            damage.action,
-        )
-    for path in report.removed_files:
-        log.warning("recovery removed %s", path)
-    for note in report.notes:
-        log.info("%s", note)
-
-
-def _report_unknown_topics(context: BrokerContext) -> None:
-    """Log the topics that clients cannot see because topics.json has no entry for them."""
-    unknown = [
-        name
-        for name in context.store.queues()
-        if name not in context.topics and not is_system_topic(name) and not is_lmq_topic(name)
-    ]
-    if unknown:
-        log.warning(
-            "topics.json has no entry for %d topics that have messages (%s%s): clients do not see"
-            " them; `mqadmin topic create` or `mqadmin store repair` restores them",
-            len(unknown),
-            ", ".join(unknown[:_MAX_LOGGED_TOPICS]),
-            ", …" if len(unknown) > _MAX_LOGGED_TOPICS else "",
-        )
 
 
 def with_vip_port(listen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

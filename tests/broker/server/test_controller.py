@@ -27,13 +27,12 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
 from broker.remoting.protocol.rpc import Access
 from broker.server.configuration.settings import Settings
-from broker.server.controller import BrokerController, report_recovery, with_vip_port
+from broker.server.controller import BrokerController, with_vip_port
 from broker.server.processor.send.batch_records import MAX_BATCH_ITEMS
 from broker.server.registration import Registrar
 from broker.store.config_file import ConfigFile
 from broker.store.format.config import decode_subscription_group
 from broker.store.logfile.disk import Disk
-from broker.store.results import FoundDamage, RecoveryReport
 from tests.support.stores import make_inner
 
 ANY = [("127.0.0.1", 0)]
@@ -585,28 +584,6 @@ def test_the_announced_address_is_the_bound_or_the_configured_one(world, run) ->
             assert it.controller.context.address.startswith("10.1.2.3:")
 
     run(main())
-
-
-def test_findings_of_recovery_are_logged(caplog) -> None:
-    caplog.set_level("INFO")
-    report_recovery(RecoveryReport())
-    assert caplog.records == []
-    damage = FoundDamage(
-        path="commitlog/0", physical_offset=5, length=7, reason="torn", action="cut"
-    )
-    report_recovery(
-        RecoveryReport(
-            clean=False,
-            scanned_bytes=99,
-            damaged_regions=[damage],
-            removed_files=["index/1"],
-            notes=["sizes differ"],
-        )
-    )
-    text = "\n".join(record.getMessage() for record in caplog.records)
-    for part in ("not stopped cleanly", "99 bytes", "commitlog/0", "torn", "index/1"):
-        assert part in text
-    assert "sizes differ" in text
 
 
 def test_port_two_below_is_served_too() -> None:
