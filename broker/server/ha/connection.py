@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.common.address import format_address
+from broker.common.thread_name import show_thread_name
 from broker.errors import RemoteProtocolError
 from broker.server.ha.config import HaConfig
 from broker.server.ha.tls import TlsSocket
@@ -126,6 +127,7 @@ class HAConnection:
         self._thread.join()
 
     def _run(self) -> None:
+        show_thread_name()
         reason = "closed by the slave"
         try:
             if self._tls is not None:
