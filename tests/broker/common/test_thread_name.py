@@ -11,9 +11,7 @@ from broker.common.thread_name import MAX_BYTES, show_thread_name
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="thread names are read from /proc")
 
 
-@pytest.mark.parametrize(
-    "name", ["flush", "a-name-of-more-than-15-bytes", "ähnlich-wie-oben-aber"]
-)
+@pytest.mark.parametrize("name", ["flush", "a-name-of-more-than-15-bytes", "ähnlich-wie-oben-aber"])
 def test_the_operating_system_shows_the_name_of_the_calling_thread(name: str) -> None:
     shown: list[bytes] = []
 
