@@ -1,5 +1,7 @@
 """OrderInfoTable: blocks, counts, acknowledged prefixes, and consumerOrderInfo.json."""
 
+import json
+
 import pytest
 
 from broker.errors import RemoteProtocolError
@@ -16,6 +18,7 @@ from broker.store.format.config import (
     decode_config,
     encode_config,
 )
+from tests.support.json_mutations import failures
 
 NOW = 1_700_000_000_000
 KEY = ("T", "G", 0)
@@ -145,3 +148,22 @@ def test_the_file_of_the_specification_survives_a_round_trip() -> None:
 def test_invalid_entries_are_refused(wire) -> None:
     with pytest.raises(RemoteProtocolError):
         OrderInfoTable().load({"T@G": {0: wire}})
+
+
+def test_a_file_with_a_value_of_another_type_is_loaded_or_refused() -> None:
+    entry = {
+        "a": "att-1", "cm": 5, "i": 60_000, "l": NOW, "o": [100, 1, 2],
+        "oc": {"101": 1}, "ot": {"102": NOW + 90_000}, "popTime": NOW,
+    }  # fmt: skip
+
+    def load(document: object) -> None:
+        table = OrderInfoTable()
+        table.load(decode_config(CONSUMER_ORDER_INFO, json.dumps(document)).table)
+        for _, _, info in table:
+            assert info.blocks(None, NOW) in (True, False)
+            assert isinstance(info.next_offset, int)
+        encode_config(ConfigFile(name=CONSUMER_ORDER_INFO, table=table.snapshot()))
+
+    accepted, wrong = failures(load, {"table": {"T@G": {"0": entry}}})
+    assert wrong == []
+    assert accepted > 0
