@@ -721,6 +721,17 @@ def test_only_the_output_package_prints() -> None:
     assert not wrong, wrong
 
 
+def test_text_becomes_a_number_only_after_a_test_that_int_agrees_with() -> None:
+    """``"²".isdigit()`` is true, and ``int("²")`` raises: ``isdecimal`` or ``parse_number``."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sources()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if ".isdigit()" in line and "isascii()" not in line
+    ]
+    assert not wrong, wrong
+
+
 def test_module_names_state_a_duty() -> None:
     vague = {"util", "utils", "helper", "helpers", "misc", "common_utils", "manager"}
     assert not [str(path) for path in sources() if path.stem in vague]
