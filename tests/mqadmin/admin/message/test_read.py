@@ -210,8 +210,8 @@ class TestQueryTime:
             kinds.NOT_FOUND,
             "no message was stored in the window",
         )
-        broker_a.expire("t", 0, 3)
-        broker_a.expire("t", 1, 3)
+        broker_a.expire("t", 0, 2)
+        broker_a.expire("t", 1, 2)
         expired = self.query(admin, times[0] - 10, times[1])
         assert expired.kind == kinds.DATA_DELETED
         assert expired.begin_timestamp is not None
