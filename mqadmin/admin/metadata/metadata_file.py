@@ -91,6 +91,12 @@ def _check_item(path: str, item: MetadataItem) -> None:
             f"metadata file {path}: {item.kind!r:.80} is not a kind of object",
             "kinds: " + ", ".join(KINDS),
         )
+    namespace, slash, key = item.name.partition("/")
+    if not item.name or (item.kind == KV and not (namespace and slash and key)):
+        raise ConfigError(
+            f"metadata file {path}: {item.kind} {item.name!r:.80} is not a name",
+            "the name of a KV entry is NAMESPACE/KEY",
+        )
     types: dict[str, Any] = {
         KV: dict[Literal["value"], str],
         USER: dict[Literal["userType", "userStatus"], str | None],
