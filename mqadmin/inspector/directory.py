@@ -214,7 +214,7 @@ class StoreDirectory:
                 if topic is not None and topic_folder.name != topic:
                     continue
                 for folder in _folders(topic_folder):
-                    if not folder.name.isdigit() or not self._is_wanted(folder):
+                    if not folder.name.isdecimal() or not self._is_wanted(folder):
                         continue
                     number = int(folder.name)
                     if queue_id is None or number == queue_id:
@@ -231,7 +231,7 @@ class StoreDirectory:
         folders = [parent.name for parent in self.path.resolve().parents]
         start = file_start(self.path.name) or 0
         files = ((self.path, start),)
-        if self.root is None or not folders[0].isdigit():
+        if self.root is None or not folders[0].isdecimal():
             kind = "batch" if _is_batch(self.path) else "classic"
             return QueueFiles("", 0, kind, self.path.parent, files)
         kind = "batch" if folders[2] == state.BATCH_CONSUMEQUEUE_DIR else "classic"
@@ -329,7 +329,7 @@ def _folders(folder: Path) -> list[Path]:
         found = [entry for entry in folder.iterdir() if entry.is_dir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(found, key=lambda p: (int(p.name) if p.name.isdigit() else -1, p.name))
+    return sorted(found, key=lambda p: (int(p.name) if p.name.isdecimal() else -1, p.name))
 
 
 def _kind_of_bytes(data: bytes) -> str:

@@ -230,7 +230,7 @@ def _listen_address(text: str, port: int) -> tuple[str, int]:
     elif stripped.startswith("[") and stripped.endswith("]"):
         return stripped[1:-1], port
     elif ":" not in stripped:
-        if not stripped or stripped.isdigit():
+        if not stripped or stripped.isdecimal():
             raise ConfigError(f"--listen {text}: no host", "write HOST:PORT, or :PORT for any")
         return stripped, port
     try:

@@ -74,7 +74,7 @@ class IndexService:
         lengths = {
             name: self.disk.size(os.path.join(self.folder, name))
             for name, is_folder in self.disk.list(self.folder)
-            if not is_folder and name.isdigit()
+            if not is_folder and name.isdecimal()
         }
         if sizes_are_default and len(noted) == 2 and noted[0] > 0 and noted[1] > 0:
             self.slots, self.entries = noted
@@ -122,7 +122,7 @@ class IndexService:
         assert self._survey is not None
         size = file_size(self.slots, self.entries)
         for name, is_folder in self.disk.list(self.folder):
-            if is_folder or not name.isdigit():
+            if is_folder or not name.isdecimal():
                 path = os.path.join(self.folder, name)
                 notes.append(f"{path}: not the name of an index file, ignored")
         lengths = dict(self._survey)

@@ -331,7 +331,7 @@ def queue_findings(
 
 def _threshold(info: ConsumerRunningInfo, key: str, default: int) -> int:
     text = info.properties.get(key, "")
-    return int(text) if text.isdigit() and int(text) > 0 else default
+    return int(text) if text.isdecimal() and int(text) > 0 else default
 
 
 def _progress_findings(admin: AdminSession, facts: GroupFacts) -> list[Finding]:
