@@ -166,6 +166,48 @@ def test_a_java_slave_follows_our_master(
     peer_533.ask("forget", namesrv=namesrv)
 
 
+def test_two_java_slaves_of_one_host_are_two_copies(
+    java_servers: Any,
+    our_servers: Any,
+    peer_533: Any,
+    make_topic: Callable[..., None],
+    until: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    namesrv = our_servers.namesrv(tmp_path / "namesrv")
+    copies = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 3, "slaveTimeout": 5_000}
+    store = tmp_path / "our-store"
+    master = our_servers.broker(tmp_path / "ours", store, namesrv, **SETTINGS, **copies)
+    make_topic(master.address, "Three")
+    slaves = [
+        java_servers.broker(
+            tmp_path / f"java{number}",
+            tmp_path / f"java-store{number}",
+            namesrv,
+            **{**SETTINGS, **SLAVE, "brokerId": number},
+        )
+        for number in (1, 2)
+    ]
+    words = {"namesrv": namesrv, "topic": "Three"}
+    until(lambda: in_sync_slaves(master.address) == 2, "both slaves")
+    sent = peer_533.produce(**words, count=100)
+    assert {one["status"] for one in sent} == {"SEND_OK"}
+    end = until(lambda: copied(master.address, 2), "both copies of the whole log")
+    for number in (1, 2):
+        assert log_bytes(tmp_path / f"java-store{number}", end) == log_bytes(store, end)
+    slaves[0].kill()
+    until(lambda: in_sync_slaves(master.address) == 1, "the end of the connection")
+    sent = peer_533.produce(**words, first=100, count=1)
+    assert {one["status"] for one in sent} == {"FLUSH_SLAVE_TIMEOUT"}
+    peer_533.ask("forget", namesrv=namesrv)
+
+
+def in_sync_slaves(master: str) -> int:
+    """The connected slaves in sync that a master shows."""
+    status = ha_status(master)
+    return 0 if status is None else status.in_sync_slave_nums
+
+
 def send_request(number: int, body: bytes) -> RemotingCommand:
     """A send of the kind that is the number's turn: the last one is a batch."""
     kind = number % (len(KINDS) + 1)

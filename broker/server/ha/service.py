@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, cast
 
 from broker.common.address import parse_address
@@ -121,12 +121,12 @@ class HAService:
     def _enter(self, connection: HAConnection) -> None:
         """Add an accepted connection; those of one host mark a transfer."""
         host = parse_address(connection.address)[0]
-        sent = {one: one.sent for one in self.connections}
-        same_host = [one for one in sent if parse_address(one.address)[0] == host]
+        sent: dict[Hashable, int] = {one: one.sent for one in self.connections}
         self.connections.append(connection)
         self._acknowledgements.connected(connection, host, sent)
-        if same_host:
-            for one in (*same_host, connection):
+        same_host = [one for one in self.connections if parse_address(one.address)[0] == host]
+        if len(same_host) > 1:
+            for one in same_host:
                 one.mark_transfer()
 
     def _free_mark(self) -> int:
