@@ -95,7 +95,7 @@ def test_copies_are_counted_by_slave_and_not_by_connection(tmp_path: Path, run) 
 
 
 class JavaSlave:
-    """A slave without an address that reports after each transfer; no store."""
+    """A slave without an address that reports after each transfer and heartbeat; no store."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.transfers: list[int] = []
@@ -121,7 +121,7 @@ class JavaSlave:
                 await self._reader.readexactly(size)
                 if size:
                     self.transfers.append(size)
-                    self.report(int.from_bytes(header[:8]) + size)
+                self.report(int.from_bytes(header[:8]) + size)
 
     async def stop(self) -> None:
         """Close the connection."""
@@ -165,7 +165,7 @@ def test_an_old_connection_of_a_slave_that_has_reconnected_is_not_a_copy(
     tmp_path: Path, run
 ) -> None:
     config = HaConfig(
-        ha_send_heartbeat_interval=20, ha_housekeeping_interval=400, slave_timeout=100
+        ha_send_heartbeat_interval=20, ha_housekeeping_interval=4_000, slave_timeout=100
     )
 
     async def scenario(pair: Pair) -> None:
@@ -182,7 +182,7 @@ def test_an_old_connection_of_a_slave_that_has_reconnected_is_not_a_copy(
             pair.service.await_replicas(end, 3, answers.append)
             await until(lambda answers=answers: answers)
             assert answers == [PutMessageStatus.FLUSH_SLAVE_TIMEOUT]
-            assert pair.service.is_copied(end, 2)
+            await until(lambda end=end: pair.service.is_copied(end, 2))
         await until(lambda: len(pair.service.connections) == 1)  # haHousekeepingInterval
         await slave.stop()
         writer.close()
