@@ -31,6 +31,9 @@ SETTINGS = {
     "fileReservedTime": "9999",
     "messageDelayLevel": "1s 2s",
     "enableMultiDispatch": "true",
+    "enableLmq": "true",
+    "recallMessageEnable": "true",
+    "flushConsumerOffsetInterval": "300",
     **payer.SETTINGS,
 }
 

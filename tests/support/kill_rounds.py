@@ -71,11 +71,14 @@ class KillRounds:
     def _start(self) -> None:
         began = time.monotonic()
         self.child.start()
+        self.ledger.pops.begin_life()
         self.audit.starts += 1
         self.ready_seconds.append(time.monotonic() - began)
 
     def _round(self) -> None:
         rng, child = self.rng, self.child
+        # The first round has every kind of traffic.
+        count = rng.choice((1, 20, 300, 1500)) if self.kinds else 1500
         if rng.random() < 0.2:
             # Killed while it starts, that is while it recovers.
             self.kinds["killed at start"] += 1
@@ -85,7 +88,7 @@ class KillRounds:
         self._start()
         connections = rng.choice((1, 4, 12))
         senders = Senders(child, self.ledger, rng, connections=connections, kinds=EVERYTHING)
-        target = len(self.ledger.acked) + rng.choice((1, 20, 300, 1500))
+        target = len(self.ledger.acked) + count
         senders.run(lambda: len(self.ledger.acked) >= target)
         kind = rng.choice(("kill", "kill", "kill", "other kernel", "stop", "stopped", "term"))
         self.kinds[kind] += 1
@@ -105,5 +108,6 @@ class KillRounds:
         # Answers that the broker sent before its end are acknowledgements.
         senders.drain()
         child.wait()
+        self.audit.note_ended()
         if kind == "other kernel":
             child.forget_kernel()
