@@ -65,6 +65,7 @@ from mqadmin.inspector.rows import (
     StateRow,
     Summary,
 )
+from mqadmin.inspector.static_topics import SegmentRow
 from mqadmin.inspector.verify.report import VerifyReport, VerifySummary
 from mqadmin.message_row import MessageRow
 from mqadmin.output.view import View
@@ -212,6 +213,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.inspect.consumequeue": QueueUnitRow,
     "store.inspect.ext": ExtUnitRow,
     "store.inspect.pop": CheckPointRow,
+    "store.inspect.static": SegmentRow,
     "store.inspect.timerlog": TimerLogRow,
     "store.inspect.timerwheel": TimerSlotRow,
     "store.inspect.transaction": TransactionRow,

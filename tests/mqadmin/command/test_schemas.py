@@ -187,6 +187,7 @@ LINES = [
     "store inspect {golden_delay} --kind ext",
     "store inspect {golden_delay} --kind pop",
     "store inspect {golden_tx} --kind transaction",
+    "store inspect {store} --kind static",
     "store inspect {damaged}",
     "store inspect {damaged} --summary",
     "store find {store} --key 42 --topic orders",
