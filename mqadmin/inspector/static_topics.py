@@ -18,30 +18,9 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
+from mqadmin.system_topics.segments import SegmentRow, rows_of_queue
 
 KIND: Final = "staticTopic"
-
-
-class SegmentRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A segment of a queue of a static topic: offsets of one queue of one broker.
-
-    ``queueId`` and ``logicOffset`` are those of the static topic, ``brokerQueueId``,
-    ``startOffset`` and ``endOffset`` (exclusive) those of the queue that contains the messages;
-    null: not decided yet. ``sends``: the segment that receives messages. ``epoch`` is that of the
-    topic's mapping on this broker.
-    """
-
-    topic: str
-    queue_id: int
-    gen: int
-    broker_name: str
-    broker_queue_id: int
-    logic_offset: int | None
-    start_offset: int
-    end_offset: int | None
-    sends: bool
-    epoch: int
-    total_queues: int
 
 
 def decode_mappings(data: bytes) -> dict[str, TopicQueueMappingDetail]:
@@ -116,32 +95,12 @@ def segment_rows(store: StoreDirectory, query: Query) -> Iterator[SegmentRow | D
             continue
         for queue_id, items in sorted(_hosted(detail).items()):
             if query.queue_id in (None, queue_id):
-                yield from _rows(topic, detail, queue_id, items)
+                yield from rows_of_queue(
+                    topic, queue_id, items, epoch=detail.epoch, total_queues=detail.total_queues
+                )
 
 
 def _hosted(
     detail: TopicQueueMappingDetail,
 ) -> Mapping[int, list[LogicQueueMappingItem]]:
     return detail.hosted_queues or {}
-
-
-def _rows(
-    topic: str,
-    detail: TopicQueueMappingDetail,
-    queue_id: int,
-    items: list[LogicQueueMappingItem],
-) -> Iterator[SegmentRow]:
-    for number, item in enumerate(items, 1):
-        yield SegmentRow(
-            topic=topic,
-            queue_id=queue_id,
-            gen=item.gen,
-            broker_name=item.bname,
-            broker_queue_id=item.queue_id,
-            logic_offset=item.logic_offset if item.logic_offset >= 0 else None,
-            start_offset=item.start_offset,
-            end_offset=item.end_offset if item.end_offset >= 0 else None,
-            sends=number == len(items),
-            epoch=detail.epoch,
-            total_queues=detail.total_queues,
-        )

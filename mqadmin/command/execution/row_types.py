@@ -65,7 +65,6 @@ from mqadmin.inspector.rows import (
     StateRow,
     Summary,
 )
-from mqadmin.inspector.static_topics import SegmentRow
 from mqadmin.inspector.verify.report import VerifyReport, VerifySummary
 from mqadmin.message_row import MessageRow
 from mqadmin.output.view import View
@@ -81,6 +80,7 @@ from mqadmin.repair.store_repair import RepairResult
 from mqadmin.repair.store_trim import TrimPlan, TrimResult
 from mqadmin.system_topics.check_points import CheckPointRow
 from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
+from mqadmin.system_topics.segments import SegmentRow
 from mqadmin.system_topics.timers import TimerRow
 from mqadmin.system_topics.trace import TraceRow
 from mqadmin.traffic.bench.result import BenchResult
@@ -195,6 +195,10 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.route": TopicRoute,
     "topic.show": TopicRecord,
     "topic.stats": TopicLoad,
+    "topic.static.create": ChangeRow,
+    "topic.static.remap": ChangeRow,
+    "topic.static.show": SegmentRow,
+    "topic.static.update": ChangeRow,
     "topic.status": TopicStatus,
     "topic.top": TopicLoad,
     "topic.update": ChangeRow,

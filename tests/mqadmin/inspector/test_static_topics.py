@@ -12,12 +12,12 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.static_topics import (
-    SegmentRow,
     decode_mappings,
     moved_mappings,
     read_mappings,
     segment_rows,
 )
+from mqadmin.system_topics.segments import SegmentRow
 from tests.support.made_store import MadeStore, mapping_file, segment
 
 
