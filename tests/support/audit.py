@@ -21,8 +21,6 @@ from tests.support.payer import TOPIC as SETTLED
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 RETRY_TOPIC = f"%RETRY%{GROUP}"
-# With enableLmq consumer offsets have this name.
-OFFSETS_FILE = config_files.LMQ_CONSUMER_OFFSET
 DELIVERY_SECONDS = 60  # a delay is one second; a loaded machine takes its time
 POLL_SECONDS = 0.1
 
@@ -232,17 +230,17 @@ class Audit:
         if text := _text(config / config_files.DELAY_OFFSET):
             for level, offset in config_files.decode_delay_offset(text).offsets.items():
                 found.append((SCHEDULE_TOPIC, level - 1, offset))
-        if text := _text(config / OFFSETS_FILE):
+        if text := _offsets_text(config):
             for key, queues in config_files.decode_consumer_offset(text).offsets.items():
                 for queue_id, offset in queues.items():
                     found.append((key.partition("@")[0], queue_id, offset))
         return found
 
-    def note_ended(self) -> None:
-        """The broker has ended: note the offsets that are in their file."""
-        text = _text(self.child.store / "config" / OFFSETS_FILE)
+    def note_stopped(self) -> None:
+        """The broker has stopped in order: note the offsets that are in their file."""
+        text = _offsets_text(self.child.store / "config")
         table = config_files.decode_consumer_offset(text).offsets if text else {}
-        self.ledger.pops.note_ended(table.get(f"{pop_load.TOPIC}@{pop_load.GROUP}", {}))
+        self.ledger.pops.note_stopped(table.get(f"{pop_load.TOPIC}@{pop_load.GROUP}", {}))
 
     def check_progress(self, progress: list[tuple[str, int, int]]) -> None:
         """No progress file was ahead of its queue, now that the broker has started again."""
@@ -277,3 +275,9 @@ def _pull(topic: str, queue_id: int, offset: int) -> RemotingCommand:
 def _text(path: Path) -> str:
     """The text of a progress file; empty when it was never written."""
     return path.read_text() if path.exists() else ""
+
+
+def _offsets_text(config: Path) -> str:
+    """The text of the consumer offsets, whose file has another name with enableLmq."""
+    plain = _text(config / config_files.CONSUMER_OFFSET)
+    return _text(config / config_files.LMQ_CONSUMER_OFFSET) or plain

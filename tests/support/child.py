@@ -31,9 +31,6 @@ SETTINGS = {
     "fileReservedTime": "9999",
     "messageDelayLevel": "1s 2s",
     "enableMultiDispatch": "true",
-    "enableLmq": "true",
-    "recallMessageEnable": "true",
-    "flushConsumerOffsetInterval": "300",
     **payer.SETTINGS,
 }
 

@@ -20,6 +20,13 @@ from tests.support.load import (
     topic_request,
 )
 
+# In addition to those of every child: light queues, recalls, offsets that are written soon.
+SETTINGS = {
+    "enableLmq": "true",
+    "recallMessageEnable": "true",
+    "flushConsumerOffsetInterval": "300",
+}
+
 
 class KillRounds:
     """Rounds of load on one store, each ended by a signal."""
@@ -108,6 +115,7 @@ class KillRounds:
         # Answers that the broker sent before its end are acknowledgements.
         senders.drain()
         child.wait()
-        self.audit.note_ended()
+        if kind == "term":
+            self.audit.note_stopped()
         if kind == "other kernel":
             child.forget_kernel()

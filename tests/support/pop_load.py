@@ -2,8 +2,8 @@
 
 A message of TOPIC that was stored and never acknowledged is delivered again after each kill. An
 acknowledgement that was sent may count, answered or not: such a message is delivered once more or
-not at all. One that was answered while the message was invisible lasts as soon as the consumer
-offset after the message is in its file: the message is not delivered again.
+not at all. One that was answered while the message was invisible lasts if the broker then stops in
+order, with the consumer offset after the message in its file: it is not delivered again.
 """
 
 from typing import Any
@@ -98,8 +98,8 @@ class PopLedger:
         visible_ms = int(ext["popTime"]) + int(ext["invisibleTime"])
         self.held.append(Held(held.number, fields, visible_ms))
 
-    def note_ended(self, offsets: dict[int, int]) -> None:
-        """The broker has ended; ``offsets`` of the queues of TOPIC are in the file."""
+    def note_stopped(self, offsets: dict[int, int]) -> None:
+        """The broker has stopped in order; ``offsets`` of the queues of TOPIC are in the file."""
         for number, (_, queue_id, queue_offset) in self._acked.items():
             if queue_offset < offsets.get(queue_id, 0):
                 self.lasting.add(number)

@@ -29,8 +29,8 @@ def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(
     # Each kind, the requests that make topics and groups, and ends that get no answer.
     made = {"administration"} ^ {*EVERYTHING, "topic", "group", "end unknown"}
     assert ledger.kinds.keys() >= made
-    assert ledger.pops.lasting
     assert ledger.timers.recalled
+    assert ledger.pops.lasting or not rounds.kinds["term"]
     with capsys.disabled():
         if ROUNDS > 6:
             print(
