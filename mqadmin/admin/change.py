@@ -68,6 +68,27 @@ def apply_plan(admin: Caller, plan: Plan, read: ReadStates) -> Outcome:
     )
 
 
+def refusal_of_moved(plan: Plan, states: Sequence[State | RocketMQError]) -> Outcome | None:
+    """Return the outcome of a plan that is not applied as a whole, None if no target moved.
+
+    ``states`` are the present ones. A target that cannot be read counts like one that moved.
+    """
+    results: dict[int, ChangeResult] = {}
+    _refuse_moved(plan, states, results)
+    if not results:
+        return None
+    errors = [item.error for item in results.values() if item.error is not None]
+    for index, change in enumerate(plan.changes):
+        results.setdefault(index, _result(change, "skipped"))
+    return Outcome(
+        kind=plan.kind,
+        subject=plan.subject,
+        items=[results[index] for index in range(len(plan.changes))],
+        errors=[*plan.errors, *errors],
+        warnings=plan.warnings,
+    )
+
+
 def creation_plan(
     noun: str,
     name: str,

@@ -24,10 +24,11 @@ TIMERLOG: Final = "timerlog"
 EXT: Final = "ext"
 POP: Final = "pop"
 TRANSACTION: Final = "transaction"
+STATIC: Final = "static"
 AUTO: Final = "auto"
 KINDS: Final = (
     *(AUTO, COMMITLOG, CONSUMEQUEUE, INDEX, CHECKPOINT, CONFIG, STATE),
-    *(TIMERWHEEL, TIMERLOG, EXT, POP, TRANSACTION),
+    *(TIMERWHEEL, TIMERLOG, EXT, POP, TRANSACTION, STATIC),
 )
 
 # Any of these makes a folder the root of a store.

@@ -12,12 +12,12 @@ from broker.remoting.rpc.caller import Reply
 from mqadmin.admin.checks.report import CheckRow, Metric, Sample, Status, failed_rows, row_of
 from mqadmin.admin.connections import ask_groups, is_offline
 from mqadmin.admin.lags.queues import queues_of_all_groups
+from mqadmin.admin.offset.logical import logical_progress
 from mqadmin.admin.offset.progress import (
     NO_OFFSET,
     UNKNOWN,
     QueueProgress,
     add_ages,
-    group_progress,
     route_of,
 )
 from mqadmin.admin.session import AdminSession
@@ -91,7 +91,7 @@ def _named_rows(
             rows.append(_broadcasting_row(name))
             continue
         try:
-            progress = group_progress(admin, name, topic, ranges=False)
+            progress = logical_progress(admin, name, topic, ranges=False)
         except RocketMQError as error:
             rows.append(CheckRow(name=name, status=Status.UNKNOWN.name, message=error.message))
             continue

@@ -27,6 +27,7 @@ ALLOWED_CODES: Mapping[str, frozenset[int]] = {
     "topic": frozenset(
         {
             RequestCode.UPDATE_AND_CREATE_TOPIC,
+            RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
             RequestCode.DELETE_TOPIC_IN_BROKER,
             RequestCode.DELETE_TOPIC_IN_NAMESRV,
         }

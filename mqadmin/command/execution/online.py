@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mqadmin.admin.session import AdminSession, ClusterAccess
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.admin.topics.queries import AllocationRecord
+    from mqadmin.admin.topics.static_plans import StaticTopicAdmin
     from mqadmin.message_row import MessageRow
     from mqadmin.traffic.library import TrafficLibrary
     from mqadmin.traffic.produce import ProduceLibrary
@@ -137,6 +138,13 @@ def bulk_topics(admin: "AdminSession") -> "BulkTopics":
     from mqadmin.admin.plans.topics import BulkTopics
 
     return BulkTopics(admin)
+
+
+def static_topics(admin: "AdminSession") -> "StaticTopicAdmin":
+    """Return the library of static topics."""
+    from mqadmin.admin.topics.static_plans import StaticTopicAdmin
+
+    return StaticTopicAdmin(admin)
 
 
 def topic_list(text: str, source: str) -> "list[TopicEntry]":

@@ -80,6 +80,7 @@ from mqadmin.repair.store_repair import RepairResult
 from mqadmin.repair.store_trim import TrimPlan, TrimResult
 from mqadmin.system_topics.check_points import CheckPointRow
 from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
+from mqadmin.system_topics.segments import SegmentRow
 from mqadmin.system_topics.timers import TimerRow
 from mqadmin.system_topics.trace import TraceRow
 from mqadmin.traffic.bench.result import BenchResult
@@ -194,6 +195,10 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.route": TopicRoute,
     "topic.show": TopicRecord,
     "topic.stats": TopicLoad,
+    "topic.static.create": ChangeRow,
+    "topic.static.remap": ChangeRow,
+    "topic.static.show": SegmentRow,
+    "topic.static.update": ChangeRow,
     "topic.status": TopicStatus,
     "topic.top": TopicLoad,
     "topic.update": ChangeRow,
@@ -212,6 +217,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.inspect.consumequeue": QueueUnitRow,
     "store.inspect.ext": ExtUnitRow,
     "store.inspect.pop": CheckPointRow,
+    "store.inspect.static": SegmentRow,
     "store.inspect.timerlog": TimerLogRow,
     "store.inspect.timerwheel": TimerSlotRow,
     "store.inspect.transaction": TransactionRow,

@@ -32,6 +32,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
         "Create, inspect, change and delete topics.",
         {
             **dict.fromkeys(("create", "update", "perm", "delete"), "topics.changes"),
+            "static": "topics.static",
             "stats": "live.topic_load",
             "top": "live.topic_load",
         },

@@ -84,6 +84,7 @@ Kind = Literal[
     "ext",
     "pop",
     "transaction",
+    "static",
 ]
 Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum of each body.")]
 
@@ -166,7 +167,8 @@ def inspect(session: Session, given: InspectOptions) -> None:
     and the scan resumes at the next record. Nothing is written.
 
     Kinds that are contained in other files: pop lists the check points that are not revived yet
-    (--key selects the group), transaction the half messages that are not decided.
+    (--key selects the group), transaction the half messages that are not decided, static the
+    segments of the queues of static topics.
     """
     store = StoreDirectory(given.path, given.kind)
     if given.summary:
