@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.admin.topics.queries import AllocationRecord
     from mqadmin.message_row import MessageRow
+    from mqadmin.traffic.imports.run import ImportLibrary
     from mqadmin.traffic.library import TrafficLibrary
     from mqadmin.traffic.produce import ProduceLibrary
 
@@ -103,6 +104,13 @@ def producing(settings: Settings) -> "ProduceLibrary":
     from mqadmin.traffic.produce import ProduceLibrary
 
     return ProduceLibrary(cluster_access(settings))
+
+
+def importing(settings: Settings, admin: "AdminSession") -> "ImportLibrary":
+    """Return the library of ``store import``."""
+    from mqadmin.traffic.imports.run import ImportLibrary
+
+    return ImportLibrary(cluster_access(settings), admin)
 
 
 def traffic(settings: Settings) -> "TrafficLibrary":
