@@ -39,7 +39,7 @@ def store_import(namesrv: str, *words: str) -> list[str]:
     return [MQADMIN, "store", "import", *words, "-n", namesrv, "--timeout", "30s", "-o", "json"]
 
 
-def run(command: list[str], cwd: Path) -> dict[str, Any]:
+def run(command: list[str], cwd: Path, status: int = 0) -> dict[str, Any]:
     done = subprocess.run(
         command,
         capture_output=True,
@@ -49,7 +49,7 @@ def run(command: list[str], cwd: Path) -> dict[str, Any]:
         cwd=cwd,
         env=dict(os.environ),
     )
-    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert done.returncode == status, (done.stdout, done.stderr)
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
@@ -74,6 +74,13 @@ def of_events(events: Iterable[dict[str, Any]]) -> list[Any]:
     return [(one["queueId"], one["body"], own(one["properties"]), one["uniqKey"]) for one in found]
 
 
+def agree(after: list[Any], before: list[Any]) -> bool:
+    """Whether the messages are the same; one without a uniqKey gets one from the client."""
+    return [one[:3] for one in after] == [one[:3] for one in before] and all(
+        old[3] in (None, new[3]) for new, old in zip(after, before, strict=True)
+    )
+
+
 @pytest.mark.parametrize("batch", ["1", "8"])
 @pytest.mark.parametrize("recorded", sorted(RECORDED))
 def test_messages_arrive_in_the_order_of_their_queues_as_they_were_sent(
@@ -88,15 +95,17 @@ def test_messages_arrive_in_the_order_of_their_queues_as_they_were_sent(
     namesrv, broker = cluster
     store = golden_store(recorded) / "store"
     for topic in RECORDED[recorded]:
-        before = stored(store, topic)
+        every = stored(store, topic)
+        before = [row for row in every if row.body_size]  # no client may send an empty body
+        empty = len(every) - len(before)
         target = f"{topic}-{recorded}-{batch}"
         make_topic(broker, target, queues=max(row.queue_id for row in before) + 1)
         words = (str(store), "--topic", topic, "--to", target, "--batch", batch, "--yes")
-        report = run(store_import(namesrv, *words, "--ledger", target), tmp_path)
-        assert (report["sent"], report["failed"]) == (len(before), 0)
+        report = run(store_import(namesrv, *words, "--ledger", target), tmp_path, 5 if empty else 0)
+        assert (report["sent"], report["failed"]) == (len(before), empty)
         _, after = peer_533.dump(namesrv=namesrv, topic=target)
-        assert of_events(after) == of_rows(before)
-        again = run(store_import(namesrv, *words, "--ledger", target), tmp_path)
+        assert agree(of_events(after), of_rows(before))
+        again = run(store_import(namesrv, *words, "--ledger", target), tmp_path, 5 if empty else 0)
         assert (again["sent"], again["already"]) == (0, len(before))
 
 
@@ -108,7 +117,7 @@ def test_an_export_gives_the_same_messages_as_its_store(
     tmp_path: Path,
 ) -> None:
     namesrv, broker = cluster
-    store = golden_store("normal-stop-498") / "store"
+    store = golden_store("normal-stop-533") / "store"
     make_topic(broker, "Exported", queues=4)
     export = tmp_path / "orders.ndjson"
     words = ("--topic", "OrdersA", "--body", "base64", "--out", str(export))
@@ -116,7 +125,7 @@ def test_an_export_gives_the_same_messages_as_its_store(
     command = store_import(namesrv, str(export), "--to", "Exported", "--yes")
     report = run(command, tmp_path)
     _, after = peer_533.dump(namesrv=namesrv, topic="Exported")
-    assert of_events(after) == of_rows(stored(store, "OrdersA"))
+    assert agree(of_events(after), of_rows(stored(store, "OrdersA")))
     assert report["sent"] == len(after)
 
 
@@ -151,4 +160,4 @@ def test_a_killed_import_is_resumed_without_loss_or_duplicates(
     report = run(command, tmp_path)
     assert report["sent"] + report["already"] + report["found"] == len(before)
     _, after = peer_533.dump(namesrv=namesrv, topic="Killed")
-    assert of_events(after) == of_rows(before)
+    assert agree(of_events(after), of_rows(before))
