@@ -178,7 +178,7 @@ class MetadataAdmin:
                 continue
             target = Target(address=key[0], broker_name=labels.get(key[0]))
             try:
-                change = _change(key, target, found, before, after, warnings, passwords)
+                change = _change(key, target, found, before, after, warnings, passwords=passwords)
                 changes.append(change)
             except RocketMQError as error:
                 errors.append(describe(error, address=target.address, target=target.label))
@@ -300,6 +300,7 @@ def _change(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     warnings: list[str],
+    *,
     passwords: Passwords | None,
 ) -> Change:
     """Return the change of one object; ClientError or ConfigError where it cannot be made."""

@@ -5,8 +5,8 @@ from typing import Final
 
 from broker.errors import ClientError
 
-#: The name of a variable with the password of one user begins with this.
 VARIABLE_PREFIX: Final = "MQADMIN_USER_PASSWORD_"
+"""Prefix of the variables with the password of one user."""
 
 #: User name or variable name → password; None: the change is planned now and applied later.
 Passwords = Mapping[str, str]
@@ -14,8 +14,8 @@ Passwords = Mapping[str, str]
 
 def variable_of(username: str) -> str:
     """Return the name of the environment variable with the password of a user."""
-    letters = (c.upper() if c.isascii() and c.isalnum() else "_" for c in username)
-    return VARIABLE_PREFIX + "".join(letters)
+    characters = (c.upper() if c.isascii() and c.isalnum() else "_" for c in username)
+    return VARIABLE_PREFIX + "".join(characters)
 
 
 def password_of(username: str, passwords: Passwords | None) -> str:

@@ -169,7 +169,7 @@ def apply(session: Session, given: CompareOptions, secrets_file: SecretsFile = N
 
     The file contains no passwords: a user that the cluster lacks is created with the password of a
     line USER=PASSWORD of --secrets-file, or of the variable MQADMIN_USER_PASSWORD_USER (the name in
-    capitals, _ for other characters than letters and digits). The passwords of present users are
+    capitals, _ for other characters than A-Z and 0-9). The passwords of present users are
     kept. --plan creates no users, because a plan would contain their passwords.
     """
     content = metadata_file(given.path)

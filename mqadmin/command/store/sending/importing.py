@@ -295,7 +295,7 @@ def _targets(given: ImportOptions) -> dict[str, str]:
 
 
 def _is_export(path: str) -> bool:
-    """Return whether a file is NDJSON; a log begins with the size of a record."""
+    """Return whether a file is NDJSON; the first bytes of a log are a size."""
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:

@@ -44,7 +44,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "ledger")
 
 
-def test_a_rerun_skips_what_was_sent_and_only_that(path: str) -> None:
+def test_a_rerun_skips_sent_messages_and_no_others(path: str) -> None:
     with ImportLedger(path) as ledger:
         first = journal(ledger)
         for line in (10, 20, 30, 40):

@@ -36,7 +36,7 @@ def exported(stream: io.BytesIO, **wanted: Any) -> Iterator[InputMessage | BadIn
     return exported_messages(stream, Selection(**wanted), TopicMap())
 
 
-def test_a_stored_message_keeps_what_its_application_set(row: MessageRow) -> None:
+def test_a_stored_message_keeps_the_fields_of_its_application(row: MessageRow) -> None:
     (found,) = store_messages([row], TopicMap())
     assert isinstance(found, InputMessage)
     assert (found.topic, found.body, found.tags, list(found.keys)) == (

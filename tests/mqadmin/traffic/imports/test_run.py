@@ -127,7 +127,7 @@ def test_a_run_killed_between_request_and_record_sends_nothing_twice(
     new_topic: Callable[..., str],
     tmp_path: Path,
 ) -> None:
-    """Cut the ledger anywhere: what it does not know to be sent is looked up."""
+    """Messages whose response the ledger lacks are looked up."""
     target = new_topic("ImportedKilled")
     source = source_of(library, store, source_topic, target)
     ledger = tmp_path / "ledger"
