@@ -55,7 +55,8 @@ class SenderConfig(msgspec.Struct, frozen=True, kw_only=True):
 class ProduceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """``rate`` messages per second; after ``max_errors`` failures nothing more is read (0: never).
 
-    ``from_line`` is the first line of the first source that is sent.
+    ``from_line`` is the first line of the first source that is sent. After an interrupt messages in
+    flight have ``interrupt_wait_ms`` for their responses, None: the time of a message.
     """
 
     format: str = "ndjson"
@@ -65,6 +66,7 @@ class ProduceOptions(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None = None
     max_errors: int = 100
     dry_run: bool = False
+    interrupt_wait_ms: int | None = None
 
 
 class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):

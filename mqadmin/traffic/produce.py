@@ -226,9 +226,17 @@ class ProduceRun:
             pass
         finally:  # also of a generator that is closed, or of an input that ends with an error
             self._group.clear()
-            self._sender.wait(self._wait_s)
+            self._sender.wait(self._last_wait_s)
             self._collect()
         yield self._take_sent()
+
+    @property
+    def _last_wait_s(self) -> float:
+        """How long messages in flight may take at the end."""
+        limit_ms = self._options.interrupt_wait_ms
+        if not self._stop.requested or limit_ms is None:
+            return self._wait_s
+        return min(self._wait_s, limit_ms / 1000)
 
     def _ended(self) -> bool:
         return self._stop.requested or self._limit_reached()

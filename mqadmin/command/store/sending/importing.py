@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 STORE_IMPORT = View("store.import", single=True)
 
+INTERRUPT_WAIT_MS = 3_000
+"""After Ctrl-C: a rerun looks up messages that have no response until then."""
+
 
 def _target_word(text: str) -> str:
     """Check a word of ``--to``: TOPIC or OLD=NEW."""
@@ -233,6 +236,7 @@ class _Job:
             rate=given.rate,
             max_errors=given.max_errors,
             dry_run=dry_run,
+            interrupt_wait_ms=INTERRUPT_WAIT_MS,
         )
 
     def _report_of(self, failure: "LineFailure") -> ErrorReport:
