@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 STORE_IMPORT = View("store.import", single=True)
 
+SILENT_HINT = "mqadmin broker status asks the broker; rerun to send the rest"
+
 INTERRUPT_WAIT_MS = 3_000
 """After Ctrl-C: a rerun looks up messages that have no response until then."""
 
@@ -241,10 +243,11 @@ class _Job:
 
     def _report_of(self, failure: "LineFailure") -> ErrorReport:
         place = "line" if self._store is None else "physical offset"
+        silent = failure.kind in ("timeout", "unreachable")
         return ErrorReport(
             failure.kind,
             f"{self._path} {place} {failure.line}: {failure.message}",
-            failure.hint,
+            failure.hint or (SILENT_HINT if silent else ""),
             address=failure.address,
             response_code=failure.response_code,
             path=self._path,

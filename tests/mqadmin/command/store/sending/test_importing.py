@@ -154,6 +154,7 @@ def test_a_broker_that_hangs_ends_the_import_and_a_rerun_sends_the_rest(
     done = online("store", "import", str(export), "--yes", "-o", "json", *hung)
     assert done.status == 3, done.err
     assert json.loads(done.out)["sent"] == 0
+    assert "mqadmin broker status" in done.err
     again = online("store", "import", str(export), "--yes", "-o", "json", "--timeout", "20s")
     assert (again.status, json.loads(again.out)["sent"]) == (0, 5)
     assert stored(online, topic) == before + 5
