@@ -153,6 +153,48 @@ def test_both_tools_print_the_same(peers: Peers, story: str) -> None:
     assert not different, "\n".join(different)
 
 
+#: Parts that the tool of 5.3.3 prints and that of 4.9.8 does not; ours prints those of 5.3.3.
+SINCE_5 = [r",\s*\"enableActingMaster\":false", r", attributes={}", r"\s*Topic Put TPS: [\d.]+"]
+
+#: Lines that the tool of 4.9.8 has, too.
+STORIES_498 = [
+    *("clusterList -m", "topicList", "topicList -c", "topicClusterList -t Orders"),
+    *("topicRoute -t Orders", "topicStatus -t Orders", "queryCq -t Orders -q 0 -i 0 -c 2"),
+    "updateTopic -c DefaultCluster -t $S -r 4 -w 4",
+    "updateTopic -b $B -t $S -r 4 -w 4 -p 6",
+    "updateTopicPerm -b $B -t $S -p 4",
+    "updateOrderConf -t $S -m put -v broker-a:4",
+    "updateOrderConf -t $S -m get",
+    "updateOrderConf -t $S -m delete",
+    "deleteTopic -c DefaultCluster -t $S",
+    "getBrokerConfig -b $B",
+    "updateBrokerConfig -b $B -k maxErrorRateOfBloomFilter -v 20",
+    *("cleanExpiredCQ -b $B", "cleanUnusedTopic -b $B", "deleteExpiredCommitLog -b $B"),
+    "getNamesrvConfig",
+    "updateNamesrvConfig -k scanNotActiveBrokerInterval -v 6000",
+    "updateKvConfig -s ADM -k colour -v blue",
+    "deleteKvConfig -s ADM -k colour",
+    "wipeWritePerm -b broker-a",
+    "addWritePerm -b broker-a",
+    *("statsAll -t Orders", "producer -b $B"),
+]
+
+
+def test_the_tool_of_4_9_8_prints_the_same(peers: Peers, peer_498: Any) -> None:
+    older = Peers(peer_498, peers.namesrv, peers.broker)
+    different: list[str] = []
+    for line in STORIES_498:
+        java = masked(older.java(line), line)
+        done = peers.ours(line)
+        text = done.stdout
+        for pattern in SINCE_5:
+            text = re.sub(pattern, "", text)
+        ours = masked(text, line)
+        if done.returncode != 0 or ours != java:
+            different.append(f"{line}: {done.stderr}\n--- java\n{java}\n--- ours\n{ours}")
+    assert not different, "\n".join(different)
+
+
 EXPORTS = {
     "exportConfigs -c DefaultCluster": "configs.json",
     "exportMetrics -c DefaultCluster": "metrics.json",

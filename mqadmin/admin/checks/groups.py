@@ -208,7 +208,7 @@ def _dlq_row(
     names = [] if route is None else route.broker_names()
     messages = 0
     ends: list[Metric] = []
-    failed = 0
+    failed: list[str] = []
     for name in names:
         address = route.reader(name) if route is not None else None
         try:
@@ -218,7 +218,7 @@ def _dlq_row(
                 address, RequestCode.GET_TOPIC_STATS_INFO, topic=topic
             ).value.offset_table
         except RocketMQError:
-            failed += 1
+            failed.append(name if address is None else f"{name} ({address})")
             continue
         messages += sum(queue.max_offset - queue.min_offset for queue in table.values())
         clusters = (
@@ -241,5 +241,5 @@ def _dlq_row(
         group,
         [metric, *ends],
         least=Status.UNKNOWN if failed else Status.OK,
-        text=f"{failed} brokers did not answer" if failed else "",
+        text=f"no response from {', '.join(failed)}" if failed else "",
     )

@@ -71,8 +71,8 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """The addresses of the brokers that the plan changes."""
         if self.offsets is not None:
             return [item.address for item in self.offsets.items]
-        # Step 0 only: the addresses of later steps are name servers.
-        return [one.address for one in self.change.changes if one.step == 0] if self.change else []
+        # Not the later steps: their addresses are name servers.
+        return [one.address for one in self.change.changes if one.step <= 0] if self.change else []
 
 
 def write_plan_file(

@@ -84,6 +84,7 @@ from mqadmin.system_topics.segments import SegmentRow
 from mqadmin.system_topics.timers import TimerRow
 from mqadmin.system_topics.trace import TraceRow
 from mqadmin.traffic.bench.result import BenchResult
+from mqadmin.traffic.imports.run import ImportReport
 from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
@@ -211,6 +212,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.export.result": ExportResult,
     "store.find": FoundRow,
     "store.find.places": PlaceRow,
+    "store.import": ImportReport,
     "store.inspect": MessageRow,
     "store.inspect.checkpoint": CheckpointRow,
     "store.inspect.config": ConfigRow,

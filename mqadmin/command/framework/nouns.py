@@ -128,6 +128,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "repair": "store.repair",
             "recover": "store.repair",
             "export": "store.export",
+            "import": "store.sending.importing",
         },
     ),
     "check": NounEntry(

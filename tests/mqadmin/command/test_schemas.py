@@ -209,6 +209,8 @@ LINES = [
     "store trim {rolled} --keep-bytes 0 --out {trimmed} --yes",
     "store export {store}",
     "store export {store} --out {out}.csv",
+    "store import {store} --topic orders --to orders --ledger {ledger}.import --dry-run",
+    "store import {store} --topic orders --to orders --ledger {ledger}.import --yes",
     "store repair {damaged}",
     "store repair {damaged} --out {repaired} --yes",
     "store repair {golden} --diverged-at {cut}",
