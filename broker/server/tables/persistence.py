@@ -9,7 +9,7 @@ offsets are written on a timer. Each file keeps its format (4.9 or 5.x) and its 
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -87,6 +87,9 @@ class ConfigStore:
         self._groups_seen = files.SubscriptionGroupFile()
         self._offsets_seen = files.ConsumerOffsetFile()
         self._delays_seen = files.DelayOffsetFile()
+        self._decode_topics = CheckedDecoder(files.decode_topics)
+        self._decode_groups = CheckedDecoder(files.decode_subscription_group)
+        self._decode_offsets = CheckedDecoder(files.decode_consumer_offset)
         self._call_soon = soon
         self._run = run
 
@@ -95,18 +98,18 @@ class ConfigStore:
 
         ConfigError when a file and its backup are both unreadable.
         """
-        topics = _load(self._topics, files.decode_topics)
+        topics = _load(self._topics, self._decode_topics.load)
         if topics is not None:
             self._topics_seen = topics
             tables.topics.load(topics.topics, topics.data_version)
         mappings = _load(self._mappings, _decode_mappings)
         if mappings is not None:
             tables.mappings.load(mappings)
-        groups = _load(self._groups, files.decode_subscription_group)
+        groups = _load(self._groups, self._decode_groups.load)
         if groups is not None:
             self._groups_seen = groups
             tables.groups.load(groups.groups, groups.forbidden, groups.data_version)
-        offsets = _load(self._offsets, files.decode_consumer_offset)
+        offsets = _load(self._offsets, self._decode_offsets.load)
         if offsets is None and self._lmq_enabled:
             offsets = _load(self._plain_offsets, files.decode_consumer_offset)
         if offsets is not None:
@@ -154,10 +157,10 @@ class ConfigStore:
 
         ConfigError or StoreError for the first unreadable file.
         """
-        _load(self._topics, files.decode_topics, report=False)
+        _load(self._topics, self._decode_topics.check, report=False)
         _load(self._mappings, _decode_mappings, report=False)
-        _load(self._groups, files.decode_subscription_group, report=False)
-        _load(self._offsets, files.decode_consumer_offset, report=False)
+        _load(self._groups, self._decode_groups.check, report=False)
+        _load(self._offsets, self._decode_offsets.check, report=False)
         _load(self._delays, files.decode_delay_offset, report=False)
         _load(self._filters, _decode_filters, report=False)
 
@@ -277,6 +280,31 @@ class ConfigStore:
         content = filters.to_file()
         filters.changed = False
         return lambda: self._filters.persist(files.encode_config(content))
+
+
+class CheckedDecoder(Generic[Content]):
+    """Decodes a file that is read twice, by the check of all files and when it is loaded.
+
+    Decoding 100,000 topics takes a second, so loading the same text returns the result of the
+    check, once: the caller may change it.
+    """
+
+    def __init__(self, decode: Callable[[str], Content]) -> None:
+        self._decode = decode
+        self._checked: tuple[str, Content] | None = None
+
+    def check(self, text: str) -> Content:
+        """Return the decoded text, and keep it; errors of the decoder pass through."""
+        content = self._decode(text)
+        self._checked = text, content
+        return content
+
+    def load(self, text: str) -> Content:
+        """Return the result of the last check if it had the same text, else the decoded text."""
+        checked, self._checked = self._checked, None
+        if checked is not None and checked[0] == text:
+            return checked[1]
+        return self._decode(text)
 
 
 def _decode_mappings(text: str) -> files.ConfigFile:
