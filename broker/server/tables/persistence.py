@@ -14,7 +14,7 @@ import msgspec
 
 from broker.common.topic import TopicConfig, is_lmq_topic
 from broker.remoting.protocol.body.namesrv.route import TopicQueueMappingDetail
-from broker.server.tables.config_loader import load_config
+from broker.server.tables.config_loader import CheckedDecoder, load_config
 from broker.server.tables.subscription_group import GroupEntry
 from broker.server.tables.table_writer import (
     CallSoon,
@@ -84,6 +84,9 @@ class ConfigStore:
         self._groups_seen = files.SubscriptionGroupFile()
         self._offsets_seen = files.ConsumerOffsetFile()
         self._delays_seen = files.DelayOffsetFile()
+        self._decode_topics = CheckedDecoder(files.decode_topics)
+        self._decode_groups = CheckedDecoder(files.decode_subscription_group)
+        self._decode_offsets = CheckedDecoder(files.decode_consumer_offset)
         self._call_soon = soon
         self._run = run
 
@@ -92,18 +95,18 @@ class ConfigStore:
 
         ConfigError when a file and its backup are both unreadable.
         """
-        topics = load_config(self._topics, files.decode_topics)
+        topics = load_config(self._topics, self._decode_topics.load)
         if topics is not None:
             self._topics_seen = topics
             tables.topics.load(topics.topics, topics.data_version)
         mappings = load_config(self._mappings, _decode_mappings)
         if mappings is not None:
             tables.mappings.load(mappings)
-        groups = load_config(self._groups, files.decode_subscription_group)
+        groups = load_config(self._groups, self._decode_groups.load)
         if groups is not None:
             self._groups_seen = groups
             tables.groups.load(groups.groups, groups.forbidden, groups.data_version)
-        offsets = load_config(self._offsets, files.decode_consumer_offset)
+        offsets = load_config(self._offsets, self._decode_offsets.load)
         if offsets is None and self._lmq_enabled:
             offsets = load_config(self._plain_offsets, files.decode_consumer_offset)
         if offsets is not None:
@@ -151,10 +154,10 @@ class ConfigStore:
 
         ConfigError or StoreError for the first unreadable file.
         """
-        load_config(self._topics, files.decode_topics, report=False)
+        load_config(self._topics, self._decode_topics.check, report=False)
         load_config(self._mappings, _decode_mappings, report=False)
-        load_config(self._groups, files.decode_subscription_group, report=False)
-        load_config(self._offsets, files.decode_consumer_offset, report=False)
+        load_config(self._groups, self._decode_groups.check, report=False)
+        load_config(self._offsets, self._decode_offsets.check, report=False)
         load_config(self._delays, files.decode_delay_offset, report=False)
         load_config(self._filters, _decode_filters, report=False)
 

@@ -12,6 +12,7 @@ CommitLogDispatcherBuildIndex.
 import logging
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import sub
 from typing import Final
 
 from broker.common.java import INT32_MAX, parse_number
@@ -28,7 +29,7 @@ from broker.store.consumequeue import multi_dispatch
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
-from broker.store.dispatch.request import DispatchRequest, PendingRecord
+from broker.store.dispatch.request import DispatchRequest, PendingBatch, PendingRecord
 from broker.store.format.commitlog import (
     BLANK_HERE,
     RECORD_LEAST,
@@ -38,6 +39,7 @@ from broker.store.format.commitlog import (
 )
 from broker.store.format.consumequeue import (
     UNIT_SIZE,
+    UNIT_STRUCT,
     ConsumeQueueExtUnit,
     is_ext_address,
     peek_inner_count,
@@ -55,6 +57,10 @@ ArrivingListener = Callable[[str, int, int, int, int, bytes], None]
 
 # One event-loop turn adds far fewer entries; above the limit dispatch reads the log instead.
 MAX_PENDING: Final = 65_536
+# Records of a batch that are dispatched at once, about 1 ms.
+BATCH_PART: Final = 512
+# In the sysFlag of a pending entry, above the bits of a record: the entry is a PendingBatch.
+PENDING_BATCH: Final = 1 << 32
 # Records that cannot be dispatched are logged one by one up to this number; then only counted.
 MAX_QUARANTINE_LOGS: Final = 100
 # Bounds of the tags cache, which is cleared when full: clients can send arbitrary tags.
@@ -117,6 +123,9 @@ class ReputService:
     ) -> None:
         self.offset = 0
         self.pending: list[PendingRecord] = []
+        # The batches among `pending`, by physical offset, and their records without one for each.
+        self._batches: dict[int, PendingBatch] = {}
+        self._more_pending = 0
         self.overflow = False
         self.recovering = False
         # Whether recovery replaces a unit whose tags code differs from the record's. Only after a
@@ -165,16 +174,39 @@ class ReputService:
         if len(self.pending) < MAX_PENDING:
             self.pending.append(entry)
         else:
-            self.pending.clear()
-            self.overflow = True
+            self._overflow()
+
+    def note_batch(self, batch: PendingBatch) -> None:
+        """Queue newly appended records of one queue; as :meth:`note` for each of them."""
+        count = len(batch.properties)
+        if len(self.pending) + self._more_pending + count > MAX_PENDING:
+            self._overflow()
+            return
+        for part in batch.split(BATCH_PART) if count > BATCH_PART else (batch,):
+            start, end = part.offsets[0], part.offsets[-1]
+            self._batches[start] = part
+            self._more_pending += len(part.properties) - 1
+            stored, queue = part.store_timestamp, part.queue
+            self.pending.append(
+                (start, end - start, stored, PENDING_BATCH, part.queue_offset, queue, b"", None)
+            )
+
+    def _overflow(self) -> None:
+        """Switch to the slow path."""
+        self._clear_pending()
+        self.overflow = True
+
+    def _clear_pending(self) -> None:
+        self.pending.clear()
+        self._batches.clear()
+        self._more_pending = 0
 
     def note_replica(self, data: bytes, physical_offset: int, positions: Sequence[int]) -> None:
         """Queue appended records of a master for the fast path; without positions read the log."""
         pending = self.pending
         end = pending[-1][0] + pending[-1][1] if pending else self.offset
         if not positions or end != physical_offset or len(pending) + len(positions) > MAX_PENDING:
-            pending.clear()
-            self.overflow = True
+            self._overflow()
         elif not self.overflow:
             read = self.read
             pending.extend([read(data, position, physical_offset) for position in positions])
@@ -188,6 +220,12 @@ class ReputService:
             else request
             for request in requests
         ]
+        self._batches = {
+            start: batch
+            for start, batch in self._batches.items()
+            if batch.queue.topic.name not in topics
+        }
+        self._more_pending = sum(len(batch.properties) - 1 for batch in self._batches.values())
 
     def run(self, limit: int, max_count: int | None = None) -> None:
         """Dispatch up to physical offset ``limit``, at most ``max_count`` records.
@@ -196,7 +234,7 @@ class ReputService:
         start of the record that needs it.
         """
         if self.overflow:
-            self.pending.clear()
+            self._clear_pending()
             self.run_log(limit, max_count)
             if self.offset >= self._log.max_offset:
                 self.overflow = False
@@ -204,11 +242,11 @@ class ReputService:
         pending = self.pending
         if not pending or pending[0][0] >= limit:
             return
-        done = 0
+        done = more = 0
         codes = self._tags.codes
         index = self.index
         listeners = self._listeners
-        rare = TRANSACTION_MASK | INNER_BATCH
+        rare = TRANSACTION_MASK | INNER_BATCH | PENDING_BATCH
         plain = not (self.lmq_enabled or self.queues.ext_enabled)
         try:
             for entry in islice(pending, max_count):
@@ -232,6 +270,11 @@ class ReputService:
                     except Exception as error:
                         self._quarantine(DispatchRequest._make(entry), error)
                     self.last_store_timestamp = stored
+                elif sys_flag & PENDING_BATCH:
+                    more += self._dispatch_pending_batch(physical_offset, plain=plain) - 1
+                    if max_count is not None and done + more + 1 >= max_count:
+                        done += 1
+                        break
                 else:
                     self.dispatch_record(DispatchRequest._make(entry))
                 done += 1
@@ -246,6 +289,53 @@ class ReputService:
                     del pending[:done]
             if self.index is not None:
                 self.index.flush_header()
+
+    def _dispatch_pending_batch(self, physical_offset: int, *, plain: bool) -> int:
+        """Dispatch a batch of ``pending``; return the number of its records.
+
+        The records are dispatched one by one unless they are plain and continue their queue, and
+        also after an error, which then concerns one record or is raised again.
+        """
+        batch = self._batches[physical_offset]
+        queue, count = batch.queue, len(batch.properties)
+        if (
+            not plain
+            or queue.topic.special
+            or queue.max_offset != batch.queue_offset
+            or queue.max_physical_offset > physical_offset
+            or not self._dispatch_at_once(batch)
+        ):
+            for request in batch.records():
+                self.dispatch_record(request)
+        self.last_store_timestamp = batch.store_timestamp
+        del self._batches[physical_offset]
+        self._more_pending -= count - 1
+        return count
+
+    def _dispatch_at_once(self, batch: PendingBatch) -> bool:
+        """Dispatch plain records of one queue together; False after an error.
+
+        Units and entries written before the error are skipped by the dispatch one by one.
+        """
+        queue, offsets, stored = batch.queue, batch.offsets, batch.store_timestamp
+        codes = [
+            self.tags_code(properties) if properties.find(b"TAGS\x01") >= 0 else 0
+            for properties in batch.properties
+        ]
+        sizes = map(sub, islice(offsets, 1, None), offsets)
+        try:
+            queue.append_units(b"".join(map(UNIT_STRUCT.pack, offsets, sizes, codes)), offsets[-1])
+            if any(topics is None or queue.topic.name in topics for _, topics in self._listeners):
+                for number, properties in enumerate(batch.properties):
+                    queue_offset = batch.queue_offset + number
+                    self._notify(queue, queue_offset, codes[number], stored, properties)
+            if self.index is not None:
+                keys = [peek_message_keys(properties) for properties in batch.properties]
+                self.index.put_batch(queue.topic.key_prefix, offsets[:-1], keys, stored)
+        except Exception as error:
+            _log.debug("a batch is dispatched record by record: %s", error)
+            return False
+        return True
 
     def run_log(self, limit: int, max_count: int | None = None) -> None:
         """Dispatch up to ``limit``, at most ``max_count`` records, by reading the log.

@@ -180,6 +180,25 @@ class IndexService:
                 return
             done = current.put_keys(topic_prefix, keys, physical_offset, store_timestamp)
 
+    def put_batch(
+        self,
+        topic_prefix: int,
+        offsets: Sequence[int],
+        keys: Sequence[list[bytes]],
+        store_timestamp: int,
+    ) -> None:
+        """Index many messages, whose physical offsets ascend, as :meth:`put_keys` for each."""
+        current = self._current
+        if (
+            self._no_space is None
+            and current is not None
+            and current.put_batch(topic_prefix, offsets, keys, store_timestamp)
+        ):
+            return
+        for physical_offset, words in zip(offsets, keys, strict=True):
+            if words:
+                self.put_keys(topic_prefix, words, physical_offset, store_timestamp)
+
     def _wait(self, entry: _Waiting, error: DiskFullError) -> None:
         if self.on_no_space is None:
             raise error
