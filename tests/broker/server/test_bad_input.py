@@ -1,7 +1,7 @@
 """Bad input of POP, transactions and timers over sockets: Java's codes, and memory as before.
 
 The codes are those that a Java 5.3.3 broker answers (tests/interop: test_pop, test_transactions,
-test_timers compare them); here each is sent often enough to show what it leaves in memory.
+test_timers compare them); here each is sent often enough to show its effect on memory.
 """
 
 import base64
