@@ -84,8 +84,9 @@ class KillRounds:
 
     def _round(self) -> None:
         rng, child = self.rng, self.child
-        # The first round has every kind of traffic.
-        count = rng.choice((1, 20, 300, 1500)) if self.kinds else 1500
+        first = not self.kinds
+        # The first round has every kind of traffic, and a stop in order after it.
+        count = 1500 if first else rng.choice((1, 20, 300, 1500))
         if rng.random() < 0.2:
             # Killed while it starts, that is while it recovers.
             self.kinds["killed at start"] += 1
@@ -98,6 +99,7 @@ class KillRounds:
         target = len(self.ledger.acked) + count
         senders.run(lambda: len(self.ledger.acked) >= target)
         kind = rng.choice(("kill", "kill", "kill", "other kernel", "stop", "stopped", "term"))
+        kind = "term" if first else kind
         self.kinds[kind] += 1
         if kind in ("stop", "stopped"):
             child.signal(signal.SIGSTOP)
