@@ -47,7 +47,7 @@ def check_lag(
 ) -> list[CheckRow]:
     """Return one row per group and topic; ``groups`` empty: every group of the cluster.
 
-    Every group: the lag takes one request per broker; connected clients and ages, which the
+    Every group: the lag takes two requests per broker; connected clients and ages, which the
     protocol gives per group only, a bounded number at once. The lag of a group in broadcasting
     mode is kept by its clients and not measured.
     """
