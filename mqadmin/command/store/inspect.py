@@ -11,7 +11,17 @@ from mqadmin.command.framework.declare import Option, Options
 from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.delayed import VIEWS, delayed_rows
-from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
+from mqadmin.command.store.noun import (
+    NOUN,
+    BodyForm,
+    Key,
+    Limit,
+    Path,
+    Queue,
+    Raw,
+    Topic,
+    stored_id,
+)
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.damage import checkpoint_damage
 from mqadmin.inspector.directory import StoreDirectory
@@ -99,10 +109,7 @@ class InspectOptions(Options):
     ] = "auto"
     topic: Topic = None
     queue: Queue = None
-    key: Annotated[
-        str | None,
-        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
-    ] = None
+    key: Key = None
     message_id: Annotated[
         str | None,
         Option(

@@ -36,6 +36,10 @@ PATH_HELP = "A store directory, a folder in it, or one of its files."
 
 Path = Annotated[str, Argument("DIR|FILE", help=PATH_HELP, complete="file")]
 Topic = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Only this topic.")]
+Key = Annotated[
+    str | None,
+    Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
+]
 Queue = Annotated[
     int | None, Option("--queue", metavar="N", help="Only this queue id.", parse=whole)
 ]

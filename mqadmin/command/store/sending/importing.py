@@ -15,7 +15,7 @@ from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import count, per_second, time_ms, topic_name, whole
 from mqadmin.command.store.damage_report import DamageReport
-from mqadmin.command.store.noun import NOUN, Queue, Topic
+from mqadmin.command.store.noun import NOUN, Key, Queue, Topic
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
@@ -57,10 +57,7 @@ class ImportOptions(Options):
     ]
     topic: Topic = None
     queue: Queue = None
-    key: Annotated[
-        str | None,
-        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
-    ] = None
+    key: Key = None
     begin: Begin = None
     end: End = None
     time: Time = None
