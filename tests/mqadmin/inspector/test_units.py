@@ -125,3 +125,87 @@ def test_holes_of_a_batch_queue(make_store: Any) -> None:
     shown, damage_rows = look(folder)
     assert shown == [0, 9, 12]
     assert places(damage_rows) == [("hole", file_name(0), 46, 92)]
+
+
+def test_a_file_that_cannot_be_opened_is_named_and_the_others_are_read(
+    folder: Path, forbid: Any
+) -> None:
+    path = folder / file_name(FILE)
+    forbid(path)
+    shown, damage_rows = look(folder)
+    assert shown == [*range(30), *range(60, 75)]
+    assert [(row.kind, Path(row.path).name) for row in damage_rows] == [("unreadable", path.name)]
+
+
+def test_a_unit_that_leads_back_at_the_end_of_a_file_ends_the_queue(folder: Path) -> None:
+    """No unit follows in the file that could show that only this one is damaged."""
+    path = folder / file_name(0)
+    data = bytearray(path.read_bytes())
+    data[580:600] = encode_unit(5, 200)
+    path.write_bytes(data)
+    shown, (damage,) = look(folder)
+    assert shown == list(range(29))
+    assert (damage.kind, damage.severity, damage.physical_offset) == ("order", "warning", 580)
+    assert "left over from before a truncation" in damage.detail
+
+
+def test_two_units_of_the_same_record_are_out_of_order(folder: Path) -> None:
+    path = folder / file_name(0)
+    data = bytearray(path.read_bytes())
+    data[60:80] = data[40:60]
+    path.write_bytes(data)
+    shown, (damage,) = look(folder)
+    assert shown == [n for n in range(75) if n != 3]
+    assert (damage.kind, damage.severity) == ("order", "error")
+
+
+def test_a_unit_without_a_size_is_damage(folder: Path) -> None:
+    path = folder / file_name(0)
+    data = bytearray(path.read_bytes())
+    data[108:112] = (-5).to_bytes(4, "big", signed=True)
+    path.write_bytes(data)
+    shown, damage_rows = look(folder)
+    assert 5 not in shown
+    assert len(damage_rows) == 1
+    assert damage_rows[0].path == str(path)
+
+
+def test_a_damaged_unit_of_a_batch_queue_is_reported_and_the_next_is_read(
+    make_store: Any,
+) -> None:
+    store = make_store()
+    store.put()
+    store.write(queues=False)
+    folder = store.root / "batchconsumequeue" / "B" / "0"
+    folder.mkdir(parents=True)
+    units = [BatchConsumeQueueUnit(n * 100, 100, 0, 1, n * 3, 3) for n in range(4)]
+    units[2] = BatchConsumeQueueUnit(200, -7, 0, 1, 6, 3)
+    (folder / file_name(0)).write_bytes(b"".join(map(encode_batch_unit, units)).ljust(460, b"\0"))
+    shown, damage_rows = look(folder)
+    assert shown == [0, 3, 9]
+    assert len(damage_rows) == 1
+
+
+def test_every_cut_of_the_last_file_shows_its_whole_units(folder: Path) -> None:
+    path = folder / file_name(2 * FILE)
+    whole = path.read_bytes()
+    for length in range(0, 301, 7):
+        path.write_bytes(whole[:length])
+        shown, damage_rows = look(folder)
+        assert shown == list(range(60 + min(15, length // 20)))
+        assert "fileSize" in {row.kind for row in damage_rows}
+
+
+def test_any_damaged_byte_loses_at_most_its_unit_or_ends_the_queue(folder: Path, rng: Any) -> None:
+    path = folder / file_name(FILE)
+    whole = path.read_bytes()
+    for _ in range(40):
+        at = rng.randrange(FILE)
+        data = bytearray(whole)
+        data[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+        shown, damage_rows = look(folder)
+        assert shown == sorted(set(shown))
+        assert set(range(30)) <= set(shown)
+        missing = set(range(75)) - set(shown)
+        assert missing <= {30 + at // 20} or damage_rows

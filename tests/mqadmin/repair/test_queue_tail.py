@@ -107,3 +107,80 @@ def test_a_store_without_units_has_no_dispatched_end(tmp_path: Path) -> None:
     assert dispatched_end(StoreDirectory(made.root)) == made.end
     shutil.rmtree(made.root / "consumequeue")
     assert dispatched_end(StoreDirectory(made.root)) == -1
+
+
+def test_a_unit_with_another_size_than_its_record_does_not_count(tmp_path: Path) -> None:
+    made = written(tmp_path / "store", 10)
+    topic, queue_id = ("TopicA" if 9 % 3 else "TopicB"), 9 % 2
+    last = len(made.queues[topic, queue_id]) - 1
+    place, size = made.places[9]
+    made.poke_unit(topic, queue_id, last, encode_unit(place, size + 1))
+    assert dispatched_end(StoreDirectory(made.root)) == place
+
+
+def test_an_empty_last_file_leaves_the_tail_in_the_one_before(tmp_path: Path) -> None:
+    made = written(tmp_path / "store", 10)
+    for folder in (made.root / "consumequeue").glob("*/*"):
+        (folder / "00000000000000000600").write_bytes(bytes(600))
+    assert dispatched_end(StoreDirectory(made.root)) == made.end
+
+
+def test_a_queue_folder_without_files_is_skipped(tmp_path: Path) -> None:
+    made = written(tmp_path / "store", 10)
+    (made.root / "consumequeue" / "Empty" / "0").mkdir(parents=True)
+    assert dispatched_end(StoreDirectory(made.root)) == made.end
+
+
+def test_a_cut_past_the_last_unit_changes_nothing(tmp_path: Path) -> None:
+    made = written(tmp_path / "store", 10)
+    out = Output(tmp_path / "out")
+    for queue in StoreDirectory(made.root).queue_files():
+        for path, _ in queue.files:
+            out.take(path, str(path.relative_to(made.root)), sealed=True)
+        cut_units(out, made.root, queue, made.end)
+    out.sync()
+    assert offsets(out.root) == offsets(made.root)
+
+
+def test_files_that_are_not_in_the_copy_are_left_out_of_a_cut(tmp_path: Path) -> None:
+    made = written(tmp_path / "store", 10)
+    out = Output(tmp_path / "out")
+    for queue in StoreDirectory(made.root).queue_files():
+        cut_units(out, made.root, queue, 0)
+    out.sync()
+    assert not (out.root / "consumequeue").exists()
+
+
+def test_a_file_without_units_is_passed_over_by_a_cut(tmp_path: Path) -> None:
+    made = written(tmp_path / "store", 100)
+    for folder in (made.root / "consumequeue").glob("*/*"):
+        files = sorted(folder.iterdir())
+        (folder / f"{int(files[-1].name) + 600:020d}").write_bytes(bytes(600))
+    end = made.places[40][0]
+    out = Output(tmp_path / "out")
+    for queue in StoreDirectory(made.root).queue_files():
+        for path, _ in queue.files:
+            out.take(path, str(path.relative_to(made.root)), sealed=True)
+        cut_units(out, made.root, queue, end)
+    out.sync()
+    assert offsets(out.root) == [place for place, _ in made.places if place < end]
+
+
+def test_units_of_a_batch_queue_are_cut_too(tmp_path: Path) -> None:
+    made = MadeStore(tmp_path / "store")
+    made.put()
+    made.write()
+    folder = made.root / "batchconsumequeue" / "B" / "0"
+    folder.mkdir(parents=True)
+    units = [BatchConsumeQueueUnit(n * 300, 300, 0, 1, n * 3, 3) for n in range(5)]
+    (folder / "00000000000000000000").write_bytes(
+        b"".join(map(encode_batch_unit, units)).ljust(460, b"\0")
+    )
+    out = Output(tmp_path / "out")
+    (queue,) = [one for one in StoreDirectory(made.root).queue_files() if one.kind == "batch"]
+    for path, _ in queue.files:
+        out.take(path, str(path.relative_to(made.root)), sealed=True)
+    cut_units(out, made.root, queue, 700)
+    out.sync()
+    name = "batchconsumequeue/B/0/00000000000000000000"
+    assert last_unit(out.root / name, "batch") == Tail(2 * 46, 600, 300)

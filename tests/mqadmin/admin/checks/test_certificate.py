@@ -148,3 +148,93 @@ def test_every_cut_of_a_certificate_is_refused(make: Make) -> None:
     for length in range(len(der)):
         with pytest.raises(ConfigError):
             not_after(der[:length])
+
+
+def test_every_changed_bit_of_a_certificate_is_a_time_or_refused(make: Make) -> None:
+    der = ssl.PEM_cert_to_DER_cert(make()[0].read_text())
+    for position in range(min(len(der), 120)):
+        for bit in range(8):
+            changed = bytearray(der)
+            changed[position] ^= 1 << bit
+            try:
+                found = not_after(bytes(changed))
+            except ConfigError:
+                continue
+            assert isinstance(found, float)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x30", b"\x30\x80", b"\x30\x84\xff\xff\xff\xff", b"\0" * 64]
+)
+def test_bytes_that_are_not_der_are_refused(data: bytes) -> None:
+    with pytest.raises(ConfigError, match=r"not an X\.509 certificate"):
+        not_after(data)
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "127.0.0.1:port", "127.0.0.1:0x1"])
+def test_an_address_that_is_not_one_is_unknown_and_the_others_are_checked(
+    server: tuple[str, Path], address: str
+) -> None:
+    now = END.timestamp() - 40 * DAY_S
+    rows = check_certificates([address, server[0]], 30, 7, now=lambda: now)
+    assert [row.status for row in rows] == ["UNKNOWN", "OK"]
+    assert rows[0].message
+
+
+def test_a_server_without_tls_is_unknown_and_named_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            connection.recv(1)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        (row,) = check_certificates([address], 30, 7, timeout_s=5)
+        thread.join(10)
+    assert row.status == "UNKNOWN"
+    assert "no TLS handshake" in row.message
+
+
+def test_an_authority_that_cannot_be_read_is_the_reason(
+    server: tuple[str, Path], tmp_path: Path
+) -> None:
+    now = END.timestamp() - 40 * DAY_S
+    missing = str(tmp_path / "ca.pem")
+    (row,) = check_certificates([server[0]], 30, 7, ca=missing, now=lambda: now)
+    assert row.status == "CRITICAL"
+    assert "not trusted: No such file or directory" in row.message
+
+
+def test_an_expired_certificate_that_is_not_trusted_has_both_reasons(
+    server: tuple[str, Path], make: Make
+) -> None:
+    now = END.timestamp() + DAY_S
+    (row,) = check_certificates([server[0]], 30, 7, ca=str(make()[0]), now=lambda: now)
+    assert "has expired, the certificate is not trusted: " in row.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n",
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        "-----BEGIN CERTIFICATE-----\n",
+    ],
+)
+def test_a_file_with_an_invalid_certificate_is_unknown(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.pem"
+    path.write_text(text)
+    (row,) = check_certificate_files([str(path)], 30, 7)
+    assert row.status == "UNKNOWN"
+    assert "certificate" in row.message
+
+
+def test_a_file_without_a_certificate_and_a_missing_file_have_their_reasons(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("-----BEGIN PRIVATE KEY-----\n")
+    rows = check_certificate_files([str(tmp_path / "key.pem"), str(tmp_path / "no.pem")], 30, 7)
+    assert "contains no certificate" in rows[0].message
+    assert "No such file or directory" in rows[1].message

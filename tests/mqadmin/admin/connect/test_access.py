@@ -1,5 +1,7 @@
 """Signatures and TLS contexts of a session."""
 
+import ssl
+
 import pytest
 
 from broker.errors import ConfigError
@@ -19,3 +21,36 @@ def test_a_tls_file_that_cannot_be_used_is_named(tmp_path: object) -> None:
     with pytest.raises(ConfigError, match="nosuch"):
         tls_context(ca=f"{tmp_path}/nosuch.pem")
     assert tls_context().check_hostname
+
+
+def test_every_file_of_a_refusal_is_named_and_the_form_expected(tmp_path: object) -> None:
+    names = {name: f"{tmp_path}/{name}.pem" for name in ("ca", "cert", "key")}
+    for path in names.values():
+        with open(path, "w", encoding="ascii") as file:
+            file.write("not a certificate")
+    with pytest.raises(ConfigError) as caught:
+        tls_context(**names)
+    assert all(path in caught.value.message for path in names.values())
+    assert caught.value.hint == "PEM files are expected"
+
+
+def test_without_a_client_certificate_its_key_is_not_read() -> None:
+    context = tls_context(key="/nonexistent")
+    assert context.verify_mode == ssl.CERT_REQUIRED
+
+
+def test_two_commands_have_different_signatures() -> None:
+    signer = account("ak", "sk")
+    first, second = request(105, {"topic": "t"}), request(105, {"topic": "u"})
+    signer.sign(first)
+    signer.sign(second)
+    assert first.ext_fields["Signature"] != second.ext_fields["Signature"]
+
+
+def test_the_signature_of_equal_commands_depends_on_the_secret_alone() -> None:
+    texts = []
+    for secret in ("sk", "sk", "other"):
+        command = request(105, {"topic": "t"})
+        account("ak", secret).sign(command)
+        texts.append(command.ext_fields["Signature"])
+    assert texts[0] == texts[1] != texts[2]
