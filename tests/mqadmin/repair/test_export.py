@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 
 from broker.errors import ConfigError, DiskFullError, StoreLockedError
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.export.pieces import FORMATS
 from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 from mqadmin.repair import export as export_module
 from mqadmin.repair.export import export
+from tests.support.made_store import NOW, MadeStore
 
 
 class Killed(BaseException):
@@ -296,3 +299,190 @@ def test_keys_within_inner_batches_are_found_in_every_form(golden_store, tmp_pat
         wanted = len(places(root, Query(key=key)))
         result = export(store, Query(key=key), tmp_path / str(number), "parquet")
         assert result.rows == wanted > 0
+
+
+# --- refusals, dry runs, states
+
+
+def made(tmp_path: Path, count: int = 40) -> Path:
+    """A small store of two topics."""
+    store = MadeStore(tmp_path / "store")
+    for number in range(count):
+        store.put("TopicA" if number % 3 else "TopicB", number % 2)
+    return store.write_all()
+
+
+def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no format 'xml'") as caught:
+        export(StoreDirectory(made(tmp_path)), Query(), tmp_path / "x", "xml")
+    assert caught.value.hint == f"one of {', '.join(FORMATS)}"
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_a_dry_run_has_the_figures_of_the_run_and_writes_nothing(tmp_path: Path, form: str) -> None:
+    store = StoreDirectory(made(tmp_path))
+    path = tmp_path / "x"
+    planned = export(store, Query(topic="TopicA"), path, form, dry_run=True)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["store"]
+    assert planned == export(store, Query(topic="TopicA"), path, form)
+    assert planned.bytes == path.stat().st_size
+
+
+def test_a_dry_run_of_parquet_does_not_know_the_size(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    store = StoreDirectory(made(tmp_path))
+    planned = export(store, Query(), tmp_path / "x", "parquet", dry_run=True)
+    assert (planned.rows, planned.bytes, planned.files) == (40, None, None)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_dry_run_after_a_run_forecasts_the_new_messages_only(tmp_path: Path) -> None:
+    store = StoreDirectory(made(tmp_path))
+    export(store, Query(), tmp_path / "x", "ndjson")
+    planned = export(store, Query(), tmp_path / "x", "ndjson", dry_run=True)
+    assert (planned.resumed, planned.rows, planned.total_rows) == (True, 0, 40)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"query": 5}', '{"format": "csv"}', "null"])
+def test_a_state_that_is_not_one_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
+    store = StoreDirectory(made(tmp_path))
+    path = tmp_path / "x"
+    export(store, Query(), path, "ndjson")
+    state = tmp_path / "x.state"
+    state.write_text(text)
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="is not an export state") as caught:
+        export(store, Query(), path, "ndjson")
+    assert str(state) in caught.value.message
+    assert path.read_bytes() == before
+
+
+def test_the_same_file_in_another_format_is_another_question(tmp_path: Path) -> None:
+    store = StoreDirectory(made(tmp_path))
+    export(store, Query(), tmp_path / "x", "ndjson")
+    with pytest.raises(ConfigError, match="another question"):
+        export(store, Query(), tmp_path / "x", "csv")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Query(queue_id=1),
+        Query(key="key1"),
+        Query(body="base64"),
+        Query(from_offset=1),
+        Query(to_offset=10_000),
+        Query(end_ms=NOW + 1),
+    ],
+)
+def test_every_condition_is_part_of_the_question(tmp_path: Path, other: Query) -> None:
+    store = StoreDirectory(made(tmp_path))
+    export(store, Query(), tmp_path / "x", "ndjson")
+    with pytest.raises(ConfigError, match="another question"):
+        export(store, other, tmp_path / "x", "ndjson")
+
+
+def test_a_store_without_a_log_is_an_empty_export(tmp_path: Path) -> None:
+    root = made(tmp_path)
+    shutil.rmtree(root / "commitlog")
+    (root / "commitlog").mkdir()
+    result = export(StoreDirectory(root), Query(), tmp_path / "x", "ndjson")
+    assert (result.rows, result.bytes, result.next_physical_offset) == (0, 0, 0)
+    assert (tmp_path / "x").read_bytes() == b""
+
+
+def test_an_output_that_cannot_be_created_is_an_error_with_its_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    path = tmp_path / "file" / "x"
+    with pytest.raises(ConfigError, match="cannot write") as caught:
+        export(StoreDirectory(made(tmp_path)), Query(), path, "ndjson")
+    assert str(path) in caught.value.message
+    assert "rerun the command to resume" in caught.value.hint
+
+
+def test_a_folder_in_the_place_of_a_file_of_lines_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    with pytest.raises(ConfigError, match="no state next to it"):
+        export(StoreDirectory(made(tmp_path)), Query(), tmp_path / "x", "ndjson")
+
+
+def test_an_empty_file_may_be_exported_to(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    result = export(StoreDirectory(made(tmp_path)), Query(), tmp_path / "x", "ndjson")
+    assert (result.rows, result.resumed) == (40, False)
+
+
+def test_missing_folders_of_the_output_are_created(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "x"
+    assert export(StoreDirectory(made(tmp_path)), Query(), path, "csv").rows == 40
+    assert path.is_file()
+
+
+@pytest.mark.parametrize("content", ["file", "folder"])
+def test_parquet_is_not_written_into_foreign_content(tmp_path: Path, content: str) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "x"
+    if content == "file":
+        path.write_text("mine")
+    else:
+        path.mkdir()
+        (path / "mine.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="no state next to it"):
+        export(StoreDirectory(made(tmp_path)), Query(), path, "parquet")
+
+
+def test_parquet_uses_a_folder_that_a_crash_left_before_the_first_state(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "x"
+    path.mkdir()
+    (path / "_state.json.tmp").write_text("{")
+    assert export(StoreDirectory(made(tmp_path)), Query(), path, "parquet").rows == 40
+
+
+def test_without_pyarrow_parquet_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(ConfigError, match="needs the library pyarrow") as caught:
+        export(StoreDirectory(made(tmp_path)), Query(), tmp_path / "x", "parquet")
+    assert caught.value.hint == "install the extra 'arrow', or export NDJSON or CSV"
+    assert not (tmp_path / "x").exists()
+
+
+def test_an_error_in_the_middle_of_a_part_removes_the_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(export_module, "GROUP_ROWS", 1)
+    pieces = export_module.batch_pieces
+
+    def broken(*args: Any, **options: Any) -> Any:
+        for piece in pieces(*args, **options):
+            yield piece
+            if piece.rows:
+                raise StoreLockedError("lost", "", path="x")
+
+    path = tmp_path / "x"
+    with monkeypatch.context() as patched:
+        patched.setattr(export_module, "batch_pieces", broken)
+        with pytest.raises(StoreLockedError):
+            export(StoreDirectory(made(tmp_path)), Query(), path, "parquet")
+    assert [one.name for one in path.iterdir()] == ["_state.json"]
+
+
+def test_lines_after_the_saved_length_are_written_again(tmp_path: Path) -> None:
+    """A crash may leave lines that no state counts."""
+    store = StoreDirectory(made(tmp_path))
+    path = tmp_path / "x"
+    export(store, Query(), path, "ndjson")
+    whole, state = path.read_bytes(), tmp_path / "x.state"
+    known = json.loads(state.read_text())
+    cut = whole.index(b"\n", len(whole) // 2) + 1
+    row = json.loads(whole[cut:].splitlines()[0])
+    known |= {"length": cut, "rows": whole[:cut].count(b"\n"), "next_offset": row["physicalOffset"]}
+    state.write_text(json.dumps(known))
+    result = export(store, Query(), path, "ndjson")
+    assert path.read_bytes() == whole
+    assert (result.total_rows, result.resumed) == (40, True)

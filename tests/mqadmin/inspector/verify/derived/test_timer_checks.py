@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.queries.messages import scan_messages
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
+from mqadmin.message_row import MessageRow
 
 SLOT = 4_352_704  # position of the first pending slot of the recorded wheel
 
@@ -69,3 +71,106 @@ def test_a_wheel_of_another_length_is_found(folder: Path) -> None:
     with open(folder / "timerwheel", "r+b") as file:
         file.truncate(1000)
     assert kinds(folder) == {"timerWheel"}
+
+
+# Bytes of the first unit of a timer log: its previous position at 4, the time at 16, the delay at
+# 24, the record at 28, its size at 36, the hash of its topic at 40.
+UNIT = 52
+LOG = "timerlog/00000000000000000000"
+
+
+def details(folder: Path, kind: str) -> list[str]:
+    found = verify(StoreDirectory(folder), VerifyOptions(columns=False)).findings
+    return [row.detail for row in found if row.kind == kind]
+
+
+@pytest.mark.parametrize("length", [0, 7, 31])
+def test_a_checkpoint_that_is_cut_is_found_and_the_wheel_is_not_checked(
+    folder: Path, length: int
+) -> None:
+    path = folder / "config" / "timercheck"
+    path.write_bytes(path.read_bytes()[:length])
+    poke(folder / "timerwheel", SLOT + 24, b"\0\0\0\7")
+    assert kinds(folder) == {"config", "timerCheck"}
+
+
+def test_a_slot_at_the_position_of_another_time_is_found(folder: Path) -> None:
+    with open(folder / "timerwheel", "rb") as file:
+        file.seek(SLOT)
+        slot = file.read(32)
+    poke(folder / "timerwheel", SLOT, (int.from_bytes(slot[:8], "big") + 1).to_bytes(8, "big"))
+    assert any("is not at the position of its time" in one for one in details(folder, "timerWheel"))
+
+
+def test_a_slot_whose_chain_starts_elsewhere_is_a_warning(folder: Path) -> None:
+    poke(folder / "timerwheel", SLOT + 8, (520).to_bytes(8, "big"))
+    found = verify(StoreDirectory(folder), VerifyOptions(columns=False)).findings
+    (row,) = [row for row in found if row.kind == "timerWheel"]
+    assert row.severity == "warning"
+    assert "starts at 520, its chain at" in row.detail
+
+
+def test_a_chain_into_nothing_names_the_position(folder: Path) -> None:
+    poke(folder / "timerwheel", SLOT + 16, (1 << 40).to_bytes(8, "big"))
+    (detail,) = details(folder, "timerWheel")
+    assert f"the timer log has no unit at {1 << 40}" in detail
+
+
+def test_a_unit_of_another_slot_is_found(folder: Path) -> None:
+    with open(folder / "timerwheel", "rb") as file:
+        file.seek(SLOT + 16)
+        last = int.from_bytes(file.read(8), "big")
+    poke(folder / LOG, last + 24, (1).to_bytes(4, "big"))
+    assert any(
+        f"the unit at {last} is of another slot" in one for one in details(folder, "timerWheel")
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "data", "problem"),
+    [
+        (28, (3).to_bytes(8, "big"), "there is no record"),
+        (36, (9).to_bytes(4, "big"), "bytes, not 9"),
+        (40, b"\1\1\1\1", "the real topic is LaterA, whose hash is another one"),
+    ],
+)
+def test_a_unit_that_disagrees_with_its_record_names_the_difference(
+    folder: Path, field: int, data: bytes, problem: str
+) -> None:
+    with open(folder / "timerwheel", "rb") as file:
+        file.seek(SLOT + 16)
+        last = int.from_bytes(file.read(8), "big")
+    poke(folder / LOG, last + field, data)
+    (detail,) = details(folder, "timerRecord")
+    assert f"the unit at position {last}" in detail
+    assert problem in detail
+
+
+def test_a_unit_that_points_to_a_record_of_another_topic_is_found(folder: Path) -> None:
+    other = next(
+        row.physical_offset
+        for row in scan_messages(StoreDirectory(folder))
+        if isinstance(row, MessageRow) and row.topic == "LaterA"
+    )
+    with open(folder / "timerwheel", "rb") as file:
+        file.seek(SLOT + 16)
+        last = int.from_bytes(file.read(8), "big")
+    poke(folder / LOG, last + 28, other.to_bytes(8, "big"))
+    assert any("the record is of topic LaterA" in one for one in details(folder, "timerRecord"))
+
+
+def test_a_missing_timer_log_file_between_two_is_a_gap(folder: Path) -> None:
+    path = folder / LOG
+    length = path.stat().st_size
+    (folder / "timerlog" / f"{length * 2:020d}").write_bytes(b"")
+    assert any(
+        f"no file has the {length} bytes before this one" in one
+        for one in details(folder, "timerLog")
+    )
+
+
+def test_after_a_crash_missing_files_are_warnings(folder: Path) -> None:
+    (folder / "timerwheel").unlink()
+    (folder / "abort").write_bytes(b"")
+    found = verify(StoreDirectory(folder), VerifyOptions(columns=False)).findings
+    assert {row.severity for row in found if row.kind == "timerWheel"} == {"warning"}
