@@ -79,6 +79,8 @@ SETTINGS: tuple[Setting, ...] = (
 
 CONTEXT_WORDS = tuple(s.word for s in SETTINGS if s.in_context)
 
+_FLAG_WORDS = frozenset(s.word for s in SETTINGS if s.is_flag)
+
 #: Settings of contexts alone: neither a global option nor a variable can change them.
 GUARD_WORDS = ("read-only", "protected")
 
@@ -391,12 +393,30 @@ def load_contexts(path: str) -> Contexts:
         if not isinstance(settings, dict):
             raise ConfigError(f"context file ({path}): contexts.{name} is not a table")
         for word, value in settings.items():
-            if word not in CONTEXT_WORDS or not isinstance(value, (str, bool)):
-                raise ConfigError(
-                    f"context file ({path}): contexts.{name}.{word} is not a setting",
-                    "settings: " + ", ".join(CONTEXT_WORDS),
-                )
+            _check_value(path, f"contexts.{name}.{word}", word, value)
     return Contexts(current, named)
+
+
+def _check_value(path: str, place: str, word: str, value: object) -> None:
+    """ConfigError unless ``word`` is a setting of contexts and the value has its type.
+
+    A guard that is written as a text would otherwise be accepted and not apply.
+    """
+    if word not in CONTEXT_WORDS or not isinstance(value, (str, bool)):
+        raise ConfigError(
+            f"context file ({path}): {place} is not a setting",
+            "settings: " + ", ".join(CONTEXT_WORDS),
+        )
+    if word in _FLAG_WORDS and not isinstance(value, bool):
+        raise ConfigError(
+            f"context file ({path}): {place} is true or false, not a text",
+            f"write {word} = true, without quotation marks",
+        )
+    if word not in _FLAG_WORDS and not isinstance(value, str):
+        raise ConfigError(
+            f"context file ({path}): {place} is a text, not true or false",
+            f'write {word} = "TEXT"',
+        )
 
 
 def save_contexts(path: str, contexts: Contexts) -> None:

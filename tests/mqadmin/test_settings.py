@@ -1,3 +1,4 @@
+import random
 import stat
 from pathlib import Path
 
@@ -216,3 +217,171 @@ def test_the_origin_of_a_java_account_is_shown(tmp_path: Path) -> None:
     assert found.account_file == str(tmp_path / "conf" / "tools.yml")
     own = resolve({"access_key": "me"}, environ(tmp_path, ROCKETMQ_HOME=str(tmp_path)))
     assert own.account_file is None
+
+
+def context_file(tmp_path: Path, text: str) -> Path:
+    path = Path(config_path(environ(tmp_path)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("word", ["read-only", "protected", "tls", "no-color"])
+@pytest.mark.parametrize("text", ['"true"', '"false"', '"yes"', '""'])
+def test_a_flag_of_a_context_is_true_or_false_and_not_a_text(
+    tmp_path: Path, word: str, text: str
+) -> None:
+    """A guard that is written as a text must not be accepted and then not apply."""
+    path = context_file(tmp_path, f"[contexts.a]\n{word} = {text}\n")
+    with pytest.raises(ConfigError, match=f"contexts.a.{word} is true or false") as caught:
+        load_contexts(str(path))
+    assert caught.value.hint == f"write {word} = true, without quotation marks"
+
+
+@pytest.mark.parametrize("word", ["namesrv", "timeout", "address-map", "access-key", "tls-ca"])
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_text_of_a_context_is_not_a_flag(tmp_path: Path, word: str, value: str) -> None:
+    """A name server that is written as a flag must not select the default one."""
+    path = context_file(tmp_path, f"[contexts.a]\n{word} = {value}\n")
+    with pytest.raises(ConfigError, match=f"contexts.a.{word} is a text"):
+        load_contexts(str(path))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["timeout = 5", "namesrv = ['a:1']", "secret-key = 'x'", "current = 'a'", "[contexts.a.b]"],
+)
+def test_other_types_and_other_settings_are_refused_with_the_known_ones(
+    tmp_path: Path, line: str
+) -> None:
+    path = context_file(tmp_path, f"[contexts.a]\n{line}\n")
+    with pytest.raises(ConfigError, match="is not a setting") as caught:
+        load_contexts(str(path))
+    assert caught.value.hint == "settings: " + ", ".join(CONTEXT_WORDS)
+
+
+def test_a_file_that_is_a_folder_is_an_error_with_its_path(tmp_path: Path) -> None:
+    Path(config_path(environ(tmp_path))).mkdir(parents=True)
+    with pytest.raises(ConfigError, match="Is a directory") as caught:
+        load_contexts(config_path(environ(tmp_path)))
+    assert caught.value.hint == "repair or remove the file"
+
+
+def test_a_missing_file_has_no_contexts(tmp_path: Path) -> None:
+    found = load_contexts(str(tmp_path / "none.toml"))
+    assert (found.current, found.named) == ("", {})
+
+
+def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
+    path = context_file(tmp_path, "")
+    path.write_bytes(b'current = "\xff"\n')
+    with pytest.raises(ConfigError, match="context file"):
+        load_contexts(str(path))
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_flags_survive_a_round_trip(tmp_path: Path, value: bool) -> None:
+    path = config_path(environ(tmp_path))
+    save_contexts(path, Contexts("", {"a": {"tls": value, "protected": value}}))
+    assert load_contexts(path).named == {"a": {"tls": value, "protected": value}}
+
+
+def test_any_contexts_survive_a_round_trip(tmp_path: Path, rng: random.Random) -> None:
+    path = config_path(environ(tmp_path))
+    letters = "abz09 \\\"'.#[]=äß订_-"
+    for _ in range(50):
+        named = {
+            "".join(rng.choices(letters, k=rng.randrange(1, 9))): {
+                "namesrv": "".join(rng.choices(letters, k=rng.randrange(9))),
+                "read-only": rng.random() < 0.5,
+            }
+            for _ in range(rng.randrange(1, 4))
+        }
+        current = rng.choice([*named, ""])
+        save_contexts(path, Contexts(current, named))
+        again = load_contexts(path)
+        assert (again.current, again.named) == (current, named)
+
+
+def test_a_folder_that_cannot_be_created_is_an_error_with_the_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    path = str(tmp_path / "file" / "mqadmin" / "config.toml")
+    with pytest.raises(ConfigError, match="Not a directory") as caught:
+        save_contexts(path, Contexts("", {}))
+    assert path in caught.value.message
+
+
+def test_a_guard_of_the_context_in_use_applies(tmp_path: Path) -> None:
+    context_file(tmp_path, "[contexts.prod]\nnamesrv = 'p:1'\nread-only = true\n")
+    settings = resolve({"context": "prod"}, environ(tmp_path))
+    assert (settings.read_only_context, settings.protected_context) == ("prod", "")
+
+
+@pytest.mark.parametrize("chosen", [{"namesrv": "x:1;p:1"}, {"namesrv": "p:1"}])
+def test_a_guard_applies_to_its_name_servers_however_they_are_selected(
+    tmp_path: Path, chosen: dict[str, str]
+) -> None:
+    context_file(tmp_path, "[contexts.prod]\nnamesrv = 'p:1, q:1'\nprotected = true\n")
+    assert resolve(chosen, environ(tmp_path)).protected_context == "prod"
+    variables = {"NAMESRV_ADDR": chosen["namesrv"]}
+    assert resolve({}, environ(tmp_path, **variables)).protected_context == "prod"
+
+
+def test_a_guard_of_another_cluster_does_not_apply(tmp_path: Path) -> None:
+    context_file(
+        tmp_path,
+        "[contexts.prod]\nnamesrv = 'p:1'\nprotected = true\n[contexts.test]\nnamesrv = 't:1'\n",
+    )
+    assert resolve({"context": "test"}, environ(tmp_path)).protected_context == ""
+    assert resolve({"namesrv": "p:2"}, environ(tmp_path)).protected_context == ""
+
+
+def test_of_several_guards_the_context_in_use_is_named_first(tmp_path: Path) -> None:
+    context_file(
+        tmp_path,
+        "[contexts.a]\nnamesrv = 'p:1'\nprotected = true\n"
+        "[contexts.z]\nnamesrv = 'p:1'\nprotected = true\n",
+    )
+    assert resolve({"context": "z"}, environ(tmp_path)).guards["protected"] == ["z", "a"]
+    assert resolve({"namesrv": "p:1"}, environ(tmp_path)).guards["protected"] == ["a", "z"]
+
+
+def test_a_guard_cannot_be_removed_by_a_variable(tmp_path: Path) -> None:
+    context_file(tmp_path, "[contexts.a]\nnamesrv = 'p:1'\nread-only = true\n")
+    variables = {"MQADMIN_READ_ONLY": "0", "MQADMIN_PROTECTED": "0", "NAMESRV_ADDR": "p:1"}
+    assert resolve({}, environ(tmp_path, **variables)).read_only_context == "a"
+
+
+def test_a_flag_that_the_environment_unsets_is_reported_as_overridden(tmp_path: Path) -> None:
+    context_file(tmp_path, "current = 'a'\n[contexts.a]\nnamesrv = 'p:1'\ntls = true\n")
+    settings = resolve({}, environ(tmp_path, MQADMIN_TLS="off"))
+    assert not settings.flag("tls")
+    (sentence,) = settings.overrides
+    assert sentence.endswith("overrides tls of the current context a (True)")
+
+
+def test_a_file_over_the_limit_is_refused_and_at_the_limit_read(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"12345")
+    assert read_file(str(path), 5) == b"12345"
+    with pytest.raises(ConfigError, match="longer than 4 bytes"):
+        read_file(str(path), 4)
+
+
+@pytest.mark.parametrize("text", ["=b:1", "a:1=", "=", "a:1=b:2,c"])
+def test_an_incomplete_pair_of_an_address_map_names_its_origin(text: str) -> None:
+    settings = resolve({}, {"HOME": "/n", "MQADMIN_ADDRESS_MAP": text})
+    with pytest.raises(ConfigError, match="environment MQADMIN_ADDRESS_MAP") as caught:
+        _ = settings.address_map
+    assert "10.0.0.5:10911=127.0.0.1:20911" in caught.value.hint
+
+
+def test_text_that_is_not_utf8_is_refused_with_its_origin() -> None:
+    for word in ("namesrv", "access_key", "output"):
+        with pytest.raises(ConfigError, match="not valid UTF-8"):
+            resolve({word: "a\udcff"}, {"HOME": "/n"})
+
+
+def test_the_file_of_contexts_follows_the_variables_of_the_user() -> None:
+    assert config_path({"XDG_CONFIG_HOME": "/x", "HOME": "/h"}) == "/x/mqadmin/config.toml"
+    assert config_path({"XDG_CONFIG_HOME": "", "HOME": "/h"}) == "/h/.config/mqadmin/config.toml"
