@@ -1,5 +1,7 @@
 """Files that one command writes and another reads: plans of changes, metadata of clusters."""
 
+import os
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -10,13 +12,21 @@ F = TypeVar("F")
 
 
 def save_new(path: str, content: msgspec.Struct, subject: str) -> None:
-    """Write a file that must not exist yet; ConfigError with ``subject`` and path otherwise."""
+    """Write a file that must not exist yet; ConfigError with ``subject`` and path otherwise.
+
+    A file that cannot be written whole is removed.
+    """
     data = msgspec.json.format(msgspec.json.encode(content), indent=2)
+    created = False
     try:
         with open(path, "xb") as file:
+            created = True
             file.write(data + b"\n")
             file.flush()
     except OSError as error:
+        if created:
+            with suppress(OSError):
+                os.unlink(path)
         raise ConfigError(
             f"{subject} {path}: {error.strerror or error}", "name another file"
         ) from error

@@ -1,7 +1,10 @@
 """Files between commands: written once, read in full, refused with their path."""
 
+import errno
+import io
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import pytest
@@ -82,3 +85,30 @@ def test_a_device_without_an_end_is_read_to_the_limit_only() -> None:
     if os.path.exists("/dev/zero"):
         with pytest.raises(ConfigError, match="more than 1000 bytes"):
             load(Path("/dev/zero"))
+
+
+def test_a_file_that_cannot_be_written_whole_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of it would refuse the rerun, and look like a file that was damaged later."""
+    path = tmp_path / "plan.json"
+    honest = open
+
+    def full(name: str, mode: str) -> BinaryIO:
+        file = honest(name, mode)
+        file.write(b"{")
+
+        class Full(io.BytesIO):
+            def write(self, data: object) -> int:
+                file.close()
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        return Full()
+
+    with monkeypatch.context() as patched:
+        patched.setattr("builtins.open", full)
+        with pytest.raises(ConfigError, match=f"plan file {path}: No space left on device"):
+            save_new(str(path), Content(name="x"), "plan file")
+    assert not path.exists()
+    save_new(str(path), Content(name="x"), "plan file")
+    assert load(path).name == "x"
