@@ -288,11 +288,11 @@ def test_flags_survive_a_round_trip(tmp_path: Path, value: bool) -> None:
 
 def test_any_contexts_survive_a_round_trip(tmp_path: Path, rng: random.Random) -> None:
     path = config_path(environ(tmp_path))
-    letters = "abz09 \\\"'.#[]=äß订_-"
+    characters = "abz09 \\\"'.#[]=äß订_-"
     for _ in range(50):
         named = {
-            "".join(rng.choices(letters, k=rng.randrange(1, 9))): {
-                "namesrv": "".join(rng.choices(letters, k=rng.randrange(9))),
+            "".join(rng.choices(characters, k=rng.randrange(1, 9))): {
+                "namesrv": "".join(rng.choices(characters, k=rng.randrange(9))),
                 "read-only": rng.random() < 0.5,
             }
             for _ in range(rng.randrange(1, 4))
