@@ -1,3 +1,5 @@
+import random
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -88,3 +90,84 @@ def test_only_times_have_text_fields() -> None:
     assert time_name("storeTimestamp") == "storeTime"
     assert time_name("timestamp") == "time"
     assert time_name("lastTime") is None
+
+
+@pytest.mark.parametrize(
+    ("epoch_ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (999, "1970-01-01T00:00:00.999Z"),
+        (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+    ],
+)
+def test_a_moment_is_shown_in_utc_with_milliseconds(epoch_ms: int, text: str) -> None:
+    assert rfc3339(epoch_ms) == text
+
+
+def test_moments_are_shown_as_the_calendar_of_python_does(rng: random.Random) -> None:
+    for _ in range(300):
+        epoch_ms = rng.randrange(253_402_300_800_000)
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=epoch_ms)
+        shown = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        assert rfc3339(epoch_ms) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (False, "false"),
+        (0.0, "0"),
+        (1.0005, "1"),
+        (12.3456, "12.346"),
+        (100.0, "100"),
+        (-1, "-1"),
+        ([None, True], "-,true"),
+        (("a",), "a"),
+        ([["a", "b"], []], "a,b,-"),
+        ({"a": None, "b": [1, 2]}, "a=-,b=1,2"),
+        ({1: "x\ty"}, "1=x\\ty"),
+    ],
+)
+def test_nested_values_are_one_cell(value: Any, text: str) -> None:
+    assert cell(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\nb", "a\\nb"),
+        ("\x00", "\\x00"),
+        ("\x7f", "\\x7f"),
+        ("\u202e", "\\u202e"),
+        ("\ud800", "\\ud800"),
+        ("\U000e0001", "\\U000e0001"),
+        ("ok\r", "ok\\r"),
+    ],
+)
+def test_characters_that_a_terminal_obeys_are_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_any_text_becomes_printable(rng: random.Random) -> None:
+    for _ in range(300):
+        text = "".join(chr(rng.randrange(0x300)) for _ in range(rng.randrange(30)))
+        assert printable(text).isprintable()
+        assert printable(printable(text)) == printable(text)
+
+
+def test_a_time_that_is_not_a_number_has_no_text() -> None:
+    assert plain({"lastTimestamp": "1"})["lastTime"] is None
+    assert plain({"lastTimestamp": True})["lastTime"] is None
+
+
+def test_the_time_of_a_field_named_timestamp_is_time() -> None:
+    assert plain({"timestamp": 0}) == {"timestamp": 0, "time": "1970-01-01T00:00:00.000Z"}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("", ""), ("a", "A"), ("QPS", "QPS"), ("bodyCRC", "BODY-CRC"), ("p99Ms", "P99-MS")],
+)
+def test_capitals_in_a_row_are_one_word(name: str, shown: str) -> None:
+    assert heading(name) == shown
