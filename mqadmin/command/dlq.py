@@ -21,8 +21,9 @@ from mqadmin.command.execution.online import (
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import NO, PARTLY
 from mqadmin.command.execution.window import Begin, End, Time, window
+from mqadmin.command.framework.common_options import Rate
 from mqadmin.command.framework.declare import Argument, Noun, Option, Options
-from mqadmin.command.framework.values import count, per_second, time_ms
+from mqadmin.command.framework.values import count, time_ms
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.dlq import dlq_rows
 from mqadmin.output.stdio import read_input
@@ -169,10 +170,7 @@ class ReplayOptions(Options):
             parse=count,
         ),
     ] = None
-    rate: Annotated[
-        float | None,
-        Option("--rate", metavar="N/s", help="Maximum messages per second.", parse=per_second),
-    ] = None
+    rate: Rate = None
     ledger: Annotated[
         str | None,
         Option(

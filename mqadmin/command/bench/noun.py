@@ -8,12 +8,12 @@ from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.online import traffic
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import NO, PARTLY, UNREACHABLE
+from mqadmin.command.framework.common_options import Batch, Rate
 from mqadmin.command.framework.declare import Argument, Noun, Option
 from mqadmin.command.framework.values import (
     byte_size,
     count,
     duration_ms,
-    per_second,
     topic_name,
 )
 from mqadmin.output.bars import bars, course
@@ -66,11 +66,6 @@ BodySize = Annotated[
 ]
 InFlight = Annotated[
     int, Option("--in-flight", "-c", metavar="N", help="Sends at the same time.", parse=count)
-]
-Batch = Annotated[int, Option("--batch", metavar="N", help="Messages of one request.", parse=count)]
-Rate = Annotated[
-    float | None,
-    Option("--rate", metavar="N/s", help="Maximum messages per second.", parse=per_second),
 ]
 Create = Annotated[bool, Option("--create", help="Create the topic if it does not exist.")]
 Queues = Annotated[

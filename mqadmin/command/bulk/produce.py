@@ -9,12 +9,12 @@ from mqadmin.command.execution.failure import UsageFault, target_status
 from mqadmin.command.execution.online import producing
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DONE, PARTLY, USAGE
+from mqadmin.command.framework.common_options import Batch, InFlight, Rate
 from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import (
     count,
     duration_ms,
     pair,
-    per_second,
     time_ms,
     topic_name,
     whole,
@@ -119,17 +119,9 @@ class ProduceCommandOptions(Options):
             help="Keep the order of messages with the same keys, tags, queueId or property.",
         ),
     ] = None
-    batch: Annotated[
-        int, Option("--batch", metavar="N", help="Messages of one request.", parse=count)
-    ] = 1
-    in_flight: Annotated[
-        int,
-        Option("--in-flight", metavar="N", help="Messages without a response.", parse=count),
-    ] = 256
-    rate: Annotated[
-        float | None,
-        Option("--rate", metavar="N/s", help="Maximum messages per second.", parse=per_second),
-    ] = None
+    batch: Batch = 1
+    in_flight: InFlight = 256
+    rate: Rate = None
     from_line: Annotated[
         int,
         Option("--from-line", metavar="N", help="First line of the first file.", parse=count),

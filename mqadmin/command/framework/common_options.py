@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from mqadmin.command.framework.declare import Argument, Option
-from mqadmin.command.framework.values import duration_ms, whole
+from mqadmin.command.framework.values import count, duration_ms, per_second, whole
 
 Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", complete="group")]
 Topic = Annotated[str, Argument("TOPIC", help="Name of the topic.", complete="topic")]
@@ -32,6 +32,15 @@ TargetBroker = Annotated[
 ]
 IfNotExists = Annotated[
     bool, Option("--if-not-exists", help="Accept an existing one and leave it unchanged.")
+]
+Rate = Annotated[
+    float | None,
+    Option("--rate", metavar="N/s", help="Maximum messages per second.", parse=per_second),
+]
+Batch = Annotated[int, Option("--batch", metavar="N", help="Messages of one request.", parse=count)]
+InFlight = Annotated[
+    int,
+    Option("--in-flight", metavar="N", help="Messages without a response.", parse=count),
 ]
 UserOnly = Annotated[
     bool, Option("--user", help="Omit topics and groups that RocketMQ itself creates.")

@@ -8,39 +8,16 @@ import pytest
 
 from broker.client.hooks.events import ConsumeEvent, SendEvent
 from broker.client.hooks.trace_format import encode_consume, encode_publish, keys_of
-from broker.client.results import SendResult, SendStatus
-from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from mqadmin.system_topics.trace import MESSAGE_TYPES, RETURN_TYPES, TraceRow, decode_trace
+from tests.support.trace_events import QUEUE, SENT
 
-QUEUE = MessageQueue("T", "broker-a", 0)
 CLIENT = "10.0.0.9@7#1"
 
 
 def sent(**changes: Any) -> SendEvent:
-    result = SendResult(
-        send_status=SendStatus.SEND_OK,
-        msg_id="KEY",
-        offset_msg_id="OFFSET",
-        message_queue=QUEUE,
-        queue_offset=5,
-        region_id="Region",
-    )
-    event = SendEvent(
-        group="pg",
-        topic="T",
-        msg_id="KEY",
-        tags="A",
-        keys="k1 k2",
-        body_bytes=12,
-        address="1.2.3.4:5",
-        message_type=0,
-        born_ms=1_000,
-        cost_ms=7.9,
-        result=result,
-    )
-    return msgspec.structs.replace(event, **changes)
+    return msgspec.structs.replace(SENT, **{"message_type": 0, **changes})
 
 
 def consumed(*keys: str, **changes: Any) -> ConsumeEvent:

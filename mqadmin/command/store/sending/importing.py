@@ -12,8 +12,9 @@ from mqadmin.command.execution.online import importing
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DONE, NO, PARTLY, USAGE
 from mqadmin.command.execution.window import Begin, End, Time, window
+from mqadmin.command.framework.common_options import Batch, InFlight, Rate
 from mqadmin.command.framework.declare import Argument, Option, Options
-from mqadmin.command.framework.values import count, per_second, time_ms, topic_name, whole
+from mqadmin.command.framework.values import time_ms, topic_name, whole
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.noun import NOUN, Key, Queue, Topic
 from mqadmin.inspector.directory import StoreDirectory
@@ -78,17 +79,9 @@ class ImportOptions(Options):
             help="Keep the order of messages with the same keys, tags or property; none: no order.",
         ),
     ] = "queueId"
-    rate: Annotated[
-        float | None,
-        Option("--rate", metavar="N/s", help="Maximum messages per second.", parse=per_second),
-    ] = None
-    batch: Annotated[
-        int, Option("--batch", metavar="N", help="Messages of one request.", parse=count)
-    ] = 1
-    in_flight: Annotated[
-        int,
-        Option("--in-flight", metavar="N", help="Messages without a response.", parse=count),
-    ] = 256
+    rate: Rate = None
+    batch: Batch = 1
+    in_flight: InFlight = 256
     max_errors: Annotated[
         int,
         Option("--max-errors", metavar="N", help="Stop after N failures; 0: never.", parse=whole),

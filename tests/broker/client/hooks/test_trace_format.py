@@ -4,35 +4,11 @@ from typing import Any
 
 import msgspec
 
-from broker.client.hooks.events import ConsumeEvent, SendEvent
+from broker.client.hooks.events import ConsumeEvent
 from broker.client.hooks.trace_format import encode_consume, encode_publish, keys_of
-from broker.client.results import SendResult, SendStatus
-from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
-
-QUEUE = MessageQueue("T", "broker-a", 0)
-RESULT = SendResult(
-    send_status=SendStatus.SEND_OK,
-    msg_id="KEY",
-    offset_msg_id="OFFSET",
-    message_queue=QUEUE,
-    queue_offset=5,
-    region_id="Region",
-)
-SENT = SendEvent(
-    group="pg",
-    topic="T",
-    msg_id="KEY",
-    tags="A",
-    keys="k1 k2",
-    body_bytes=12,
-    address="1.2.3.4:5",
-    message_type=3,
-    born_ms=1_000,
-    cost_ms=7.9,
-    result=RESULT,
-)
+from tests.support.trace_events import QUEUE, SENT
 
 
 def fields(text: str) -> list[list[str]]:

@@ -52,6 +52,7 @@ class Roles(RoleClient):
         self.refuse: dict[tuple[str, str], RocketMQError] = {}
         self.calls: list[tuple[str, str, dict[str, Any]]] = []
         self.on_poll: Callable[[], None] = lambda: None
+        self.after: dict[str, Callable[[], object]] = {}  # action → done with its response
         self.silent: set[str] = set()
 
     def set(self, address: str, **fields: Any) -> None:
@@ -112,6 +113,8 @@ class Roles(RoleClient):
                 epoch=fields["epoch"],
             )
         self.now += 0.25
+        if action in self.after:
+            self.after[action]()
         return self.infos[address]
 
     @property
@@ -289,20 +292,13 @@ def test_a_promoted_broker_may_close_its_connections_while_it_restarts(
 ) -> None:
     plan = failover.plan_promote("b")
     polls: list[float] = []
-    honest = roles.change
-
-    def change(address: str, action: str, *args: Any, **fields: Any) -> BrokerRoleInfo:
-        found = honest(address, action, *args, **fields)
-        if action == "promote":
-            roles.silent.add(FIRST)
-        return found
+    roles.after["promote"] = lambda: roles.silent.add(FIRST)
 
     def poll() -> None:
         polls.append(roles.now)
         if len(polls) == 3:
             roles.silent.clear()
 
-    roles.change = change  # type: ignore[method-assign]
     roles.on_poll = poll
     result = failover.run(plan)
     assert result.error is None
@@ -323,15 +319,7 @@ def test_a_promoted_broker_that_accepts_no_writes_is_reported_with_its_reason(
 ) -> None:
     plan = failover.plan_promote("b")
     roles.on_poll = lambda: None
-    honest = roles.change
-
-    def change(address: str, action: str, *args: Any, **fields: Any) -> BrokerRoleInfo:
-        found = honest(address, action, *args, **fields)
-        if action == "promote":
-            roles.set(address, **state)
-        return found
-
-    roles.change = change  # type: ignore[method-assign]
+    roles.after["promote"] = lambda: roles.set(FIRST, **state)
     result = failover.run(plan)
     assert isinstance(result.error, RequestTimeoutError)
     assert result.error.message == (f"{FIRST} does not accept writes after {START_S:g} s: {reason}")
@@ -343,15 +331,7 @@ def test_a_broker_that_stays_silent_is_reported_as_such(
     failover: FailoverAdmin, roles: Roles
 ) -> None:
     plan = failover.plan_promote("b")
-    honest = roles.change
-
-    def change(address: str, action: str, *args: Any, **fields: Any) -> BrokerRoleInfo:
-        found = honest(address, action, *args, **fields)
-        if action == "promote":
-            roles.silent.add(address)
-        return found
-
-    roles.change = change  # type: ignore[method-assign]
+    roles.after["promote"] = lambda: roles.silent.add(FIRST)
     result = failover.run(plan)
     assert result.error is not None
     assert result.error.message.endswith(": no answer")
@@ -361,15 +341,9 @@ def test_a_demoted_master_whose_log_differs_is_named_with_the_repair(
     failover: FailoverAdmin, roles: Roles
 ) -> None:
     plan = failover.plan_promote("b")
-    honest = roles.change
-
-    def change(address: str, action: str, *args: Any, **fields: Any) -> BrokerRoleInfo:
-        found = honest(address, action, *args, **fields)
-        if action == "demote":
-            roles.set(address, connected=False, diverged_at=900, max_offset=1300)
-        return found
-
-    roles.change = change  # type: ignore[method-assign]
+    roles.after["demote"] = lambda: roles.set(
+        MASTER, connected=False, diverged_at=900, max_offset=1300
+    )
     result = failover.run(plan)
     assert result.error is None
     (note,) = result.notes

@@ -1,0 +1,28 @@
+"""A send as the trace hooks of our client see it."""
+
+from broker.client.hooks.events import SendEvent
+from broker.client.results import SendResult, SendStatus
+from broker.common.message_queue import MessageQueue
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+RESULT = SendResult(
+    send_status=SendStatus.SEND_OK,
+    msg_id="KEY",
+    offset_msg_id="OFFSET",
+    message_queue=QUEUE,
+    queue_offset=5,
+    region_id="Region",
+)
+SENT = SendEvent(
+    group="pg",
+    topic="T",
+    msg_id="KEY",
+    tags="A",
+    keys="k1 k2",
+    body_bytes=12,
+    address="1.2.3.4:5",
+    message_type=3,
+    born_ms=1_000,
+    cost_ms=7.9,
+    result=RESULT,
+)
