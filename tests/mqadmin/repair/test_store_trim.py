@@ -2,10 +2,12 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from broker.errors import ConfigError, StoreLockedError
+from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
@@ -14,7 +16,10 @@ from mqadmin.inspector.queries.messages import scan_messages
 from mqadmin.inspector.queries.queues import queue_rows
 from mqadmin.inspector.verify.verifier import verify
 from mqadmin.message_row import MessageRow
+from mqadmin.repair import store_trim
+from mqadmin.repair.files import Output
 from mqadmin.repair.store_trim import (
+    TrimResult,
     Unconsumed,
     first_kept_by_size,
     first_kept_by_time,
@@ -191,3 +196,124 @@ def test_existing_outputs_and_backups_are_refused_and_unchanged(root: Path, tmp_
         trim_in_place(store, plan, tmp_path / "mine")
     assert (tmp_path / "mine" / "file").read_text() == "mine"
     assert len(messages_of(root)) == 400
+
+
+def small(tmp_path: Path, count: int = 120) -> MadeStore:
+    """A store of several log files, with an index."""
+    store = MadeStore(tmp_path / "store")
+    for number in range(count):
+        store.put("TopicA", number % 2)
+    store.write_all()
+    return store
+
+
+def offsets_file(root: Path, text: str) -> None:
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "consumerOffset.json").write_text(text)
+
+
+def test_a_part_of_a_store_cannot_be_trimmed(tmp_path: Path) -> None:
+    store = small(tmp_path)
+    with pytest.raises(ConfigError, match="is not the directory of a store") as caught:
+        plan_trim(StoreDirectory(store.root / "commitlog"), FILE)
+    assert caught.value.hint == "give its root"
+
+
+@pytest.mark.parametrize("text", ["{", '{"offsetTable":[]}', '{"offsetTable":{"T@g":{"a":1}}}'])
+def test_damaged_consumer_offsets_stop_the_plan(tmp_path: Path, text: str) -> None:
+    """The messages that groups would lose cannot be counted."""
+    store = small(tmp_path)
+    offsets_file(store.root, text)
+    with pytest.raises(ConfigError, match=r"consumerOffset\.json") as caught:
+        plan_trim(StoreDirectory(store.root), FILE)
+    assert caught.value.hint == "mqadmin store repair restores it in a copy"
+
+
+def test_index_files_are_removed_up_to_the_first_one_that_is_needed(tmp_path: Path) -> None:
+    store = small(tmp_path)
+    starts = [file.start for file in StoreDirectory(store.root).log_files()]
+    counts = []
+    for first_kept in starts[:-1]:
+        plan = plan_trim(StoreDirectory(store.root), first_kept)
+        counts.append(sum("index" in name for name in plan.files))
+    assert counts == sorted(counts)
+    assert counts[0] == 0
+    assert counts[-1] > 0
+
+
+def test_a_damaged_index_file_ends_the_removal_of_index_files(tmp_path: Path) -> None:
+    store = small(tmp_path)
+    last = [file.start for file in StoreDirectory(store.root).log_files()][-2]
+    first = sorted((store.root / "index").iterdir())[0]
+    first.write_bytes(first.read_bytes()[:10])
+    plan = plan_trim(StoreDirectory(store.root), last)
+    assert not any("index" in name for name in plan.files)
+
+
+def test_a_plan_that_keeps_everything_removes_nothing(tmp_path: Path) -> None:
+    plan = plan_trim(StoreDirectory(small(tmp_path).root), 0)
+    assert (list(plan.files), plan.messages) == ([], 0)
+
+
+@pytest.mark.parametrize("keep", [0, 1, FILE - 1, FILE, FILE + 1])
+def test_the_last_bytes_are_always_in_the_files_that_are_kept(tmp_path: Path, keep: int) -> None:
+    store = small(tmp_path)
+    first_kept = first_kept_by_size(StoreDirectory(store.root), keep)
+    assert first_kept % FILE == 0
+    assert first_kept <= store.end - keep
+    assert store.end - first_kept - keep < 2 * FILE
+
+
+def test_more_bytes_than_the_log_has_keep_all_of_it(tmp_path: Path) -> None:
+    assert first_kept_by_size(StoreDirectory(small(tmp_path).root), 1 << 40) == 0
+
+
+def test_by_time_an_implausible_first_record_ends_the_removal(tmp_path: Path) -> None:
+    """Its time is not known: the files from there on are kept."""
+    store = small(tmp_path)
+    starts = [file.start for file in StoreDirectory(store.root).log_files()]
+    assert first_kept_by_time(StoreDirectory(store.root), NOW + 10_000_000) >= starts[3]
+    store.poke(starts[2], bytes(8))
+    assert first_kept_by_time(StoreDirectory(store.root), NOW + 10_000_000) == starts[1]
+
+
+def test_a_store_without_a_log_keeps_from_the_start(tmp_path: Path) -> None:
+    root = small(tmp_path).root
+    for path in (root / "commitlog").iterdir():
+        path.unlink()
+    assert first_kept_by_time(StoreDirectory(root), NOW) == 0
+
+
+def test_a_copy_that_does_not_verify_is_left_and_the_store_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = small(tmp_path)
+    before = fingerprint(store.root)
+    plan = plan_trim(StoreDirectory(store.root), FILE)
+    honest = store_trim.trim_store
+
+    def failing(*args: Any, **options: Any) -> TrimResult:
+        return msgspec.structs.replace(honest(*args, **options), ok=False)
+
+    monkeypatch.setattr(store_trim, "trim_store", failing)
+    with pytest.raises(StoreError, match="does not verify") as caught:
+        trim_in_place(StoreDirectory(store.root), plan, tmp_path / "backup")
+    assert "was left unchanged" in caught.value.message
+    assert caught.value.hint == f"check it with mqadmin store verify {tmp_path}/store.trimming"
+    assert fingerprint(store.root).keys() == before.keys()
+    assert not (tmp_path / "backup").exists()
+
+
+def test_an_error_during_the_copy_removes_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = small(tmp_path)
+    plan = plan_trim(StoreDirectory(store.root), FILE)
+
+    def failing(self: Output) -> None:
+        raise DiskFullError("no space", "", path="x")
+
+    monkeypatch.setattr(Output, "sync", failing)
+    with pytest.raises(DiskFullError):
+        trim_store(StoreDirectory(store.root), plan, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.errors import ProtocolError
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import MAGIC_V1, body_crc, encode_record
@@ -152,3 +153,116 @@ def test_a_model_of_pages(cluster, broker_a, rng) -> None:
     )
     assert sorted(hits.records) == wanted
     assert not hits.more
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        (QUESTION, "key 42"),
+        (KeyQuestion(topic="t", key="42", unique=True), "uniqKey 42"),
+        (KeyQuestion(topic="t", key="42", queue_id=0), "key 42 in queue 0"),
+        (KeyQuestion(topic="t", key="42", tags="A || B"), "key 42 with tag A || B"),
+        (
+            KeyQuestion(topic="t", key="42", queue_id=3, tags="A"),
+            "key 42 in queue 3 with tag A",
+        ),
+    ],
+)
+def test_a_question_is_named_with_its_conditions(question, name) -> None:
+    assert question.name == name
+
+
+@pytest.mark.parametrize(
+    ("queue_id", "tags", "places"),
+    [(None, "*", [1, 2, 3]), (1, "*", [1, 2]), (None, "A", [1, 3]), (1, "A", [1]), (9, "A", [])],
+)
+def test_queue_and_tag_select_hits_and_do_not_count_as_collisions(queue_id, tags, places) -> None:
+    question = KeyQuestion(topic="t", key="42", queue_id=queue_id, tags=tags)
+    hits = BrokerHits("a", "b:1")
+    found = []
+    for number, (queue, tag) in enumerate([(1, "A"), (1, "B"), (2, "A")], 1):
+        one = message(number)
+        one.queue_id = queue
+        one.properties_raw = encode_properties({"KEYS": "42", "TAGS": tag})
+        found.append(one)
+    hits.take(reply(*found), question)
+    assert sorted(hits.records) == places
+    assert hits.collisions == set()
+
+
+def test_a_broker_that_fails_has_its_error_and_the_others_their_hits(
+    cluster, broker_a, broker_b
+) -> None:
+    broker_a.store("t", keys="42")
+    broker_b.store("t", keys="42")
+    admin = cluster.admin()
+    route = admin.routes.get("t")
+    broker_b.down = True
+    first, second = ask_index(admin, route, QUESTION)
+    assert (len(first.records), first.error) == (1, None)
+    assert (second.error.kind, second.error.target) == ("unreachable", "broker-b")
+
+
+def test_a_response_that_cannot_be_decoded_is_an_error_of_its_broker(cluster, broker_a) -> None:
+    broker_a.store("t", keys="42")
+    honest = broker_a.on_12
+
+    def cut(header, command):
+        ext, body = honest(header, command)
+        return ext, body[:-5]
+
+    broker_a.on_12 = cut
+    admin = cluster.admin()
+    (hits,) = ask_index(admin, admin.routes.get("t"), QUESTION)
+    assert hits.error.kind == "protocol"
+    assert not hits.records
+
+
+def test_one_broker_of_a_route_can_be_selected(cluster, broker_a, broker_b) -> None:
+    broker_a.store("t", keys="42")
+    broker_b.store("t", keys="42")
+    admin = cluster.admin()
+    route = admin.routes.get("t")
+    (hits,) = ask_index(admin, route, KeyQuestion(topic="t", key="42", broker="broker-b"))
+    assert (hits.broker_name, len(hits.records)) == ("broker-b", 1)
+    assert ask_index(admin, route, KeyQuestion(topic="t", key="42", broker="gone")) == []
+
+
+def test_a_second_with_more_than_a_batch_is_reported_as_more(cluster, broker_a) -> None:
+    """The index knows whole seconds: the window cannot be moved into one."""
+    for _ in range(INDEX_BATCH + 10):
+        broker_a.store("t", keys="42")
+    admin = cluster.admin()
+    question = KeyQuestion(topic="t", key="42", max_items=1_000)
+    (hits,) = ask_index(admin, admin.routes.get("t"), question)
+    assert hits.more
+    assert len(hits.records) == INDEX_BATCH
+
+
+def test_the_number_of_requests_for_a_key_is_bounded(
+    cluster, broker_a, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqadmin.admin.message.index.MAX_PAGES", 2)
+    for _ in range(3 * INDEX_BATCH):
+        cluster.clock.advance(1_000)
+        broker_a.store("t", keys="42")
+    admin = cluster.admin()
+    question = KeyQuestion(topic="t", key="42", max_items=1_000)
+    (hits,) = ask_index(admin, admin.routes.get("t"), question)
+    assert hits.more
+    assert len(cluster.asked(RequestCode.QUERY_MESSAGE)) == 2
+
+
+def test_every_cut_of_a_response_is_an_error_or_whole_messages() -> None:
+    whole = b"".join(map(encode_record, (message(1), message(2))))
+    one = len(encode_record(message(1)))
+    ext = {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"}
+    for length in range(len(whole)):
+        hits = BrokerHits("a", "b:1")
+        command = response(request(12), 0, None, ext, whole[:length])
+        try:
+            hits.take(Reply("b:1", RequestCode.QUERY_MESSAGE, command), QUESTION)
+        except ProtocolError:
+            assert length % one
+        else:
+            assert len(hits.records) == length // one

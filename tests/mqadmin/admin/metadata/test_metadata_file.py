@@ -1,6 +1,7 @@
 """The metadata file: merged objects, and files that are refused."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from broker.errors import ConfigError
 from mqadmin.admin.metadata.metadata_file import (
+    SECRET,
     MetadataFile,
     MetadataItem,
     load_metadata,
@@ -78,3 +80,118 @@ def test_every_cut_of_a_file_is_refused(tmp_path: Path) -> None:
         (tmp_path / "cut").write_bytes(data[:length])
         with pytest.raises(ConfigError):
             load_metadata(str(tmp_path / "cut"))
+
+
+def item(**fields: Any) -> dict[str, Any]:
+    return {"kind": "topic", "name": "t", "brokerName": None, "fields": {}, **fields}
+
+
+def written(tmp_path: Path, *items: dict[str, Any]) -> str:
+    whole = {"schema": "mqadmin.metadata/1", "cluster": "c", "exportedTimestamp": 1}
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps({**whole, "items": list(items)}))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        item(),
+        item(kind="group", name="g", fields={"anything": [1, {"a": None}]}),
+        item(kind="kv", name="n/k/l", fields={"value": ""}),
+        item(kind="user", name="u", fields={"userType": "Super", "userStatus": None}),
+        item(kind="user", name="u", fields={}),
+        item(kind="acl", name="User:u", fields={}),
+        item(
+            kind="acl",
+            name="User:u",
+            fields={"Topic:t": {"actions": ["Pub"], "sourceIps": [], "decision": None}},
+        ),
+        item(kind="setting", name="settings", brokerName="a", fields={"k": "v"}),
+    ],
+)
+def test_every_kind_of_object_is_read(tmp_path: Path, good: dict[str, Any]) -> None:
+    (found,) = load_metadata(written(tmp_path, good)).items
+    assert (found.kind, found.name, found.broker_name) == (
+        good["kind"],
+        good["name"],
+        good["brokerName"],
+    )
+
+
+@pytest.mark.parametrize("name", ["", "n", "n/", "/k", "/"])
+def test_the_name_of_a_kv_entry_has_a_namespace_and_a_key(tmp_path: Path, name: str) -> None:
+    bad = item(kind="kv", name=name, fields={"value": "v"})
+    with pytest.raises(ConfigError, match="is not a name") as caught:
+        load_metadata(written(tmp_path, item(), bad))
+    assert caught.value.hint == "the name of a KV entry is NAMESPACE/KEY"
+
+
+def test_an_unknown_kind_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'broker' is not a kind of object") as caught:
+        load_metadata(written(tmp_path, item(kind="broker")))
+    assert caught.value.hint == "kinds: topic, group, kv, user, acl, setting"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "place"),
+    [
+        ("kv", {"value": "v", "more": "x"}, "kv n/k"),
+        ("user", {"password": "x"}, "user n/k"),
+        ("acl", {"Topic:t": {"actions": "Pub", "sourceIps": [], "decision": None}}, "acl n/k"),
+        ("setting", {"a": None}, "setting n/k"),
+    ],
+)
+def test_fields_of_another_kind_name_the_object(
+    tmp_path: Path, kind: str, fields: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"metadata file .*: {place}: "):
+        load_metadata(written(tmp_path, item(kind=kind, name="n/k", fields=fields)))
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("brokerPassword", True),
+        ("SecretKey", True),
+        ("innerClientAuthenticationCredentials", True),
+        ("initAuthenticationUser", True),
+        ("flushDiskType", False),
+        ("brokerName", False),
+    ],
+)
+def test_settings_with_secrets_are_known_by_their_names(name: str, secret: bool) -> None:
+    assert bool(SECRET.search(name)) is secret
+
+
+def test_settings_of_which_one_broker_has_none_are_not_merged() -> None:
+    found = merged_items("setting", "settings", {"a": {"x": "1"}}, BROKERS)
+    assert [(one.broker_name, one.fields) for one in found] == [("a", {"x": "1"})]
+
+
+def test_an_object_that_no_broker_has_in_common_is_one_item_each_in_order_of_name() -> None:
+    found = merged_items("setting", "settings", {"b": {"x": "1"}, "a": {"x": "2"}}, BROKERS)
+    assert [(one.broker_name, one.fields) for one in found] == [
+        ("a", {"x": "2"}),
+        ("b", {"x": "1"}),
+    ]
+
+
+def test_merged_settings_are_those_of_every_broker(rng: random.Random) -> None:
+    for _ in range(100):
+        states = {
+            broker: {
+                f"k{number}": str(rng.randrange(2)) for number in range(5) if rng.random() < 0.8
+            }
+            for broker in BROKERS
+        }
+        if not all(states.values()):
+            continue
+        found = merged_items("setting", "settings", states, BROKERS)
+        for broker in BROKERS:
+            rebuilt: dict[str, Any] = {}
+            for one in found:
+                if one.broker_name in (None, broker):
+                    assert not rebuilt.keys() & one.fields.keys()
+                    rebuilt |= one.fields
+            assert rebuilt == states[broker]
