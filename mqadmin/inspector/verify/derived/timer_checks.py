@@ -128,12 +128,15 @@ class _TimerChecks:
         end = None
         for file in self.files.log_files:
             if end is not None and file.start != end:
+                gap = file.start - end
                 self.findings.add(
                     "timerLog",
                     file.path,
-                    f"no file has the {file.start - end} bytes before this one",
+                    f"no file has the {gap} bytes before this one"
+                    if gap > 0
+                    else f"it starts at {file.start}, the file before it ends at {end}",
                     file_position=end,
-                    length=max(0, file.start - end),
+                    length=max(0, gap),
                 )
             end = file.start + file.length
         for path, position, unit in self.files.units():

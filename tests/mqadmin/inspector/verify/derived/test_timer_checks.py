@@ -174,3 +174,13 @@ def test_after_a_crash_missing_files_are_warnings(folder: Path) -> None:
     (folder / "abort").write_bytes(b"")
     found = verify(StoreDirectory(folder), VerifyOptions(columns=False)).findings
     assert {row.severity for row in found if row.kind == "timerWheel"} == {"warning"}
+
+
+def test_timer_log_files_that_overlap_are_found_and_no_bytes_are_missing(folder: Path) -> None:
+    length = (folder / LOG).stat().st_size
+    (folder / "timerlog" / f"{length - 52:020d}").write_bytes(b"")
+    found = verify(StoreDirectory(folder), VerifyOptions(columns=False)).findings
+    (row,) = [row for row in found if "the file before it ends at" in row.detail]
+    assert (row.kind, row.length) == ("timerLog", 0)
+    assert f"it starts at {length - 52}, the file before it ends at {length}" in row.detail
+    assert not any("no file has the -" in row.detail for row in found)
