@@ -86,3 +86,100 @@ def test_the_size_counts_the_input_line_and_the_body() -> None:
     small = outgoing(found(), Defaults()).size
     assert outgoing(found(body=b"x" * 1001), Defaults()).size == small + 1000
     assert outgoing(found(raw=b"raw" + b"x" * 500), Defaults()).size == small + 500
+
+
+@pytest.mark.parametrize(
+    ("name", "system"),
+    [
+        (names.PROPERTY_KEYS, False),
+        (names.PROPERTY_TAGS, False),
+        (names.PROPERTY_SHARDING_KEY, False),
+        (names.PROPERTY_BUYER_ID, False),
+        ("own", False),
+        ("", False),
+        (names.PROPERTY_UNIQ_KEY, True),
+        (names.PROPERTY_REAL_TOPIC, True),
+        (names.TRANSIENT_PREFIX, True),
+        (names.TRANSIENT_PREFIX + "x", True),
+    ],
+)
+def test_properties_of_the_application_are_known(name: str, system: bool) -> None:
+    assert is_system_property(name) is system
+
+
+def test_a_delay_of_the_options_replaces_every_delay_of_the_line() -> None:
+    one = found(delay_level=2, deliver_ms=1_700_000_000_000)
+    own = outgoing(one, Defaults(delay_ms=5)).message.properties
+    assert own[names.PROPERTY_TIMER_DELAY_MS] == "5"
+    assert names.PROPERTY_DELAY not in own
+    assert names.PROPERTY_TIMER_DELIVER_MS not in own
+
+
+def test_a_delay_of_zero_is_a_delay() -> None:
+    own = outgoing(found(delay_level=2), Defaults(delay_level=0)).message.properties
+    assert own[names.PROPERTY_DELAY] == "0"
+
+
+@pytest.mark.parametrize("field", ["key", "keys", "KEYS"])
+def test_the_order_by_keys_is_that_of_the_first_key_of_the_sent_message(field: str) -> None:
+    one = found(keys=["k1", "k2"])
+    assert outgoing(one, Defaults(ordered_by=field)).order == "k1"
+    assert outgoing(one, Defaults(ordered_by=field, keys=["m"])).order == "m"
+
+
+@pytest.mark.parametrize("field", ["tag", "tags", "TAGS"])
+def test_the_order_by_tags_is_that_of_the_sent_message(field: str) -> None:
+    assert outgoing(found(tags="a"), Defaults(ordered_by=field, tags="b")).order == "b"
+
+
+def test_the_order_by_queue_does_not_depend_on_a_broker_name() -> None:
+    assert outgoing(found(queue_id=0), Defaults(ordered_by="queueId")).order == ":0"
+
+
+def test_the_order_may_be_a_property_of_the_options() -> None:
+    defaults = Defaults(ordered_by="region", properties={"region": "eu"})
+    assert outgoing(found(), defaults).order == "eu"
+
+
+def test_a_missing_order_names_the_field_and_the_choices() -> None:
+    with pytest.raises(ConfigError, match="the message has no region") as caught:
+        outgoing(found(), Defaults(ordered_by="region"))
+    assert caught.value.hint == "keys, tags, queueId, or a property that every message has"
+
+
+def test_without_an_order_none_is_computed() -> None:
+    assert outgoing(found(keys=["k"]), Defaults()).order is None
+
+
+@pytest.mark.parametrize(("kept", "queue_id"), [(True, 7), (False, None)])
+def test_the_queue_is_kept_on_request(kept: bool, queue_id: int | None) -> None:
+    assert outgoing(found(queue_id=7), Defaults(keep_queue_id=kept)).queue_id == queue_id
+
+
+@pytest.mark.parametrize(
+    ("properties", "original_id", "key"),
+    [
+        ({names.PROPERTY_UNIQ_KEY: "U"}, "O", "U"),
+        ({}, "O", "O"),
+        ({names.PROPERTY_UNIQ_KEY: ""}, "O", "O"),
+        ({}, None, None),
+    ],
+)
+def test_a_message_is_recorded_under_its_uniq_key_or_its_id(
+    properties: dict[str, str], original_id: str | None, key: str | None
+) -> None:
+    one = outgoing(found(properties=properties, original_id=original_id), Defaults())
+    assert one.key == key
+
+
+def test_line_part_and_flag_are_those_of_the_input() -> None:
+    one = outgoing(found(line=9, part=4, flag=17), Defaults())
+    assert (one.line, one.part, one.message.flag, one.raw) == (9, 4, 17, b"raw")
+
+
+def test_the_topic_of_the_options_replaces_that_of_the_line() -> None:
+    assert outgoing(found(), Defaults(topic="other")).message.topic == "other"
+    assert outgoing(found(topic=""), Defaults(topic="other")).message.topic == "other"
+    with pytest.raises(ConfigError) as caught:
+        outgoing(found(topic=""), Defaults())
+    assert caught.value.hint == "give one with --topic"

@@ -113,3 +113,21 @@ def test_a_folder_that_is_not_a_queue_is_left_out(tmp_path: Path) -> None:
     store = extension(tmp_path, ("A", "0"), ("A", "lost+found"), ("A", "²"))
     (tmp_path / "consumequeue_ext" / "note.txt").write_text("x")
     assert places(store, Query()) == [("A", 0)]
+
+
+def test_a_part_of_a_store_has_the_units_of_that_part(tmp_path: Path) -> None:
+    extension(tmp_path, ("T", "1"), ("U", "0"))
+    folder = tmp_path / "consumequeue_ext"
+    assert len(places(StoreDirectory(folder), Query())) == 2
+    assert places(StoreDirectory(folder / "T" / "1"), Query(topic="T")) == [("T", 1)]
+
+
+def test_slots_and_units_have_a_window_of_time(delay_store: StoreDirectory) -> None:
+    rows = list(slot_rows(delay_store, Query()))
+    middle = rows[5].slot_timestamp
+    assert list(slot_rows(delay_store, Query(end_ms=middle))) == rows[:5]
+    assert list(slot_rows(delay_store, Query(begin_ms=middle, end_ms=middle))) == []
+    units = [row for row in log_rows(delay_store, Query()) if not isinstance(row, DamageRow)]
+    wanted = [row for row in units if row.slot_timestamp >= middle]
+    found = list(log_rows(delay_store, Query(begin_ms=middle)))
+    assert [row for row in found if not isinstance(row, DamageRow)] == wanted
