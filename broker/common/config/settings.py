@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from broker.common.java import parse_number
 from broker.errors import ConfigError
 
 Config = TypeVar("Config", bound=msgspec.Struct)
@@ -42,10 +43,10 @@ def parse_value(key: str, default: object, text: str) -> object:
             return text.lower() == "true"
         raise ConfigError(f"{key}={text}: not a boolean", "write true or false")
     if isinstance(default, int):
-        try:
-            return int(text)
-        except ValueError:
-            raise ConfigError(f"{key}={text}: not a whole number") from None
+        number = parse_number(text)
+        if number is None:
+            raise ConfigError(f"{key}={text}: not a whole number")
+        return number
     return text
 
 

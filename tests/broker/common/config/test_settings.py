@@ -39,6 +39,9 @@ def test_written_values_are_read_back() -> None:
     ("default", "text", "words"),
     [
         (1, "ten", "listenPort=ten: not a whole number"),
+        (1, "1_0", "listenPort=1_0: not a whole number"),
+        (1, "\u0661", "listenPort=\u0661: not a whole number"),
+        (1, "9223372036854775808", "not a whole number"),
         (True, "yes", "listenPort=yes: not a boolean"),
     ],
 )
