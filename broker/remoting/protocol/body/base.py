@@ -273,7 +273,7 @@ def _read_int(value: Any) -> int:
         except (ValueError, OverflowError):
             raise _fail("an integer", value) from None
     if -MAX_INT64 - 1 <= value <= MAX_INT64:
-        return value
+        return int(value)
     raise _fail("a 64-bit integer", value)
 
 
