@@ -24,7 +24,7 @@ EVER = 1 << 62
 
 
 class Clock:
-    """Names of files follow it; each look at it takes a second."""
+    """Names of files follow it; a second passes between two."""
 
     def __init__(self) -> None:
         self.ms = START_MS
