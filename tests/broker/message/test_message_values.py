@@ -88,7 +88,7 @@ def test_a_message_takes_no_reference_to_the_callers_properties() -> None:
 
 
 @pytest.mark.parametrize("keys", [None, "", [], ()])
-def test_without_keys_there_is_no_property(keys: object) -> None:
+def test_empty_keys_set_nothing(keys: object) -> None:
     assert "KEYS" not in Message("T", b"x", keys=keys).properties  # type: ignore[arg-type]
     assert Message("T", b"x", tags="").tags is None
 
