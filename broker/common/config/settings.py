@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from broker.common.java import parse_number
 from broker.errors import ConfigError
 
 Config = TypeVar("Config", bound=msgspec.Struct)
@@ -43,10 +42,12 @@ def parse_value(key: str, default: object, text: str) -> object:
             return text.lower() == "true"
         raise ConfigError(f"{key}={text}: not a boolean", "write true or false")
     if isinstance(default, int):
-        number = parse_number(text)
-        if number is None:
-            raise ConfigError(f"{key}={text}: not a whole number")
-        return number
+        try:
+            if "_" in text or not text.isascii():
+                raise ValueError  # int() takes "1_0" and "\u0661"
+            return int(text)  # of any size: the bounds of the setting are checked later
+        except ValueError:
+            raise ConfigError(f"{key}={text}: not a whole number") from None
     return text
 
 
