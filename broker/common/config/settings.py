@@ -43,7 +43,9 @@ def parse_value(key: str, default: object, text: str) -> object:
         raise ConfigError(f"{key}={text}: not a boolean", "write true or false")
     if isinstance(default, int):
         try:
-            return int(text)
+            if "_" in text or not text.isascii():
+                raise ValueError  # int() takes "1_0" and "\u0661"
+            return int(text)  # of any size: the bounds of the setting are checked later
         except ValueError:
             raise ConfigError(f"{key}={text}: not a whole number") from None
     return text

@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from broker.common.java import parse_number
 from broker.errors import LocalProtocolError, RemoteProtocolError
 from broker.remoting.protocol.codes import LANGUAGES, language_code, language_name
 from broker.remoting.protocol.command import JSON, ROCKETMQ, RemotingCommand
@@ -142,11 +143,15 @@ def _decode_json_lenient(header: bytes) -> RemotingCommand:
 
 def _int32(fields: dict[Any, Any], name: str) -> int:
     value = fields.get(name, 0)
-    try:
-        number = 0 if value is None else int(value)
-    except (ValueError, TypeError, OverflowError):
-        number = 1 << 40
-    if not -0x80000000 <= number <= 0x7FFFFFFF:
+    number: int | None
+    if isinstance(value, str):
+        number = parse_number(value)
+    else:
+        try:
+            number = 0 if value is None else int(value)
+        except (ValueError, TypeError, OverflowError):
+            number = None
+    if number is None or not -0x80000000 <= number <= 0x7FFFFFFF:
         raise RemoteProtocolError(f"header field {name}: {value!r:.40} is not a 32-bit integer")
     return number
 

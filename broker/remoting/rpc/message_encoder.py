@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from broker.common import sysflag
+from broker.common.java import INT32_MAX, INT32_MIN, parse_number
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import TBW102, check_topic_name, is_not_allowed_send_topic, is_retry_topic
 from broker.errors import ClientError
@@ -136,7 +137,19 @@ def _retry_fields(topic: str, properties: dict[str, str]) -> tuple[dict[str, str
         return sent, 0, None
     times = sent.pop(PROPERTY_RECONSUME_TIME, "0")
     limit = sent.pop(PROPERTY_MAX_RECONSUME_TIMES, None)
-    return sent, int(times), None if limit is None else int(limit)
+    return (
+        sent,
+        _counter(PROPERTY_RECONSUME_TIME, times),
+        None if limit is None else _counter(PROPERTY_MAX_RECONSUME_TIMES, limit),
+    )
+
+
+def _counter(name: str, text: str) -> int:
+    """Parse a counter of a message to a retry topic; ClientError if it has another value."""
+    number = parse_number(text, INT32_MIN, INT32_MAX)
+    if number is None:
+        raise ClientError(f"property {name} is {text!r:.60}: not a 32-bit integer")
+    return number
 
 
 def encode_batch_message(

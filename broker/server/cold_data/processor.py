@@ -7,7 +7,7 @@ removeColdDataFlowCtrGroupConfig, getColdDataFlowCtrInfo).
 from typing import TYPE_CHECKING
 
 from broker.common.config.properties import parse_properties
-from broker.common.java import INT64_MAX
+from broker.common.java import parse_number
 from broker.errors import ConfigError
 from broker.remoting.protocol.body.state import ColdDataFlowInfo
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
@@ -32,13 +32,11 @@ def set_limits(
     except ConfigError as error:
         return response(request, ResponseCode.SYSTEM_ERROR, error.message)
     for group, value in lines.items():
-        try:
-            limits[group] = int(value)
-        except ValueError:
-            limits[group] = INT64_MAX + 1
-        if not -INT64_MAX <= limits[group] <= INT64_MAX:
+        limit = parse_number(value)
+        if limit is None:
             remark = f"{group}={value:.40}: not a number of bytes"
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
+        limits[group] = limit
     try:
         for group, limit in limits.items():
             context.cold_data.set_limit(group, limit)

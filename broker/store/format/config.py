@@ -26,7 +26,7 @@ from broker.common.group import (
     group_config_from_wire,
     group_config_to_wire,
 )
-from broker.common.java import INT64_MAX, INT64_MIN
+from broker.common.java import INT64_MAX, INT64_MIN, parse_number
 from broker.common.topic import TopicConfig, topic_config_from_wire, topic_config_to_wire
 from broker.errors import RemoteProtocolError
 
@@ -361,10 +361,7 @@ def _int(value: object, name: object) -> int:
     if isinstance(value, int):
         number = int(value)
     elif isinstance(value, str):
-        try:
-            number = int(value)
-        except ValueError:
-            pass
+        number = parse_number(value)
     if number is not None and INT64_MIN <= number <= INT64_MAX:
         return number
     raise RemoteProtocolError(f"{name}: a number is expected, not {str(value)[:40]!r}")

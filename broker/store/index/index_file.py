@@ -121,46 +121,12 @@ class IndexFile:
     ) -> int:
         """Add an entry for each key of one message; return the number of entries that fitted.
 
-        ``prefix`` is the unsigned hash of ``topic#``. Entry and slot are inlined instead of calling
-        functions: this loop is the most expensive part of a dispatch.
-
-        **Source:** RocketMQ IndexFile#putKey.
+        ``prefix`` is the unsigned hash of ``topic#``.
         """
-        mapping = self._mapping
-        count = self.count
-        most = self.max_entries
-        slots = self.slots
-        entry_at = self._entries_at + count * ENTRY_SIZE
-        begin = self.begin_timestamp
-        seconds = (store_timestamp - begin) // 1000 if 0 < begin <= store_timestamp else 0
-        if seconds > INT32_MAX:
-            seconds = INT32_MAX
-        first = count
-        for key in keys:
-            if count >= most:
-                break
-            hashed = key_hash(prefix, key)
-            slot_at = HEADER_SIZE + hashed % slots * SLOT_SIZE
-            previous = _READ_SLOT(mapping, slot_at)[0]
-            if previous <= 0 or previous >= count:
-                previous = 0
-                self.used_slots += 1
-            _WRITE_ENTRY(mapping, entry_at, hashed, physical_offset, seconds, previous)
-            _WRITE_SLOT(mapping, slot_at, count)
-            entry_at += ENTRY_SIZE
-            if count <= 1:
-                # Set after the difference is computed, as in Java: the first entry of a rolled
-                # file counts from the end of the previous file. Further keys of the message do not.
-                self.begin_physical_offset = physical_offset
-                self.begin_timestamp = begin = store_timestamp
-                seconds = 0
-            count += 1
-        if count > first:
-            self.count = count
-            self.end_physical_offset = physical_offset
-            self.end_timestamp = store_timestamp
-            self.header_flushed = self.synced = False
-        return count - first
+        free = max(0, self.max_entries - self.count)
+        fitting = keys if len(keys) <= free else keys[:free]
+        self._add(prefix, (physical_offset,), (fitting,), store_timestamp)
+        return len(fitting)
 
     def put_batch(
         self,
@@ -180,7 +146,25 @@ class IndexFile:
             return False
         if offsets[0] <= self.end_physical_offset:
             return False
+        self._add(prefix, offsets, keys, store_timestamp)
+        return True
+
+    def _add(
+        self,
+        prefix: int,
+        offsets: Sequence[int],
+        keys: Sequence[list[bytes]],
+        store_timestamp: int,
+    ) -> None:
+        """Add the entries of messages that fit.
+
+        Entry and slot are inlined instead of calling functions: this loop is the most expensive
+        part of a dispatch.
+
+        **Source:** RocketMQ IndexFile#putKey.
+        """
         mapping, slots, begin = self._mapping, self.slots, self.begin_timestamp
+        count = self.count
         entry_at = self._entries_at + count * ENTRY_SIZE
         seconds = (store_timestamp - begin) // 1000 if 0 < begin <= store_timestamp else 0
         if seconds > INT32_MAX:
@@ -197,6 +181,12 @@ class IndexFile:
                 _WRITE_ENTRY(mapping, entry_at, hashed, physical_offset, seconds, previous)
                 _WRITE_SLOT(mapping, slot_at, count)
                 entry_at += ENTRY_SIZE
+                if count <= 1:
+                    # Set after the difference is computed, as in Java: the first entry of a rolled
+                    # file counts from the end of the previous file. Later keys do not.
+                    self.begin_physical_offset = physical_offset
+                    self.begin_timestamp = store_timestamp
+                    seconds = 0
                 count += 1
             if words:
                 last = physical_offset
@@ -205,7 +195,6 @@ class IndexFile:
             self.end_physical_offset = last
             self.end_timestamp = store_timestamp
             self.header_flushed = self.synced = False
-        return True
 
     def release(self) -> None:
         """Close the file without writing the header."""

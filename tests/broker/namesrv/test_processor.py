@@ -14,12 +14,7 @@ from broker.common.config.properties import parse_properties
 from broker.common.encoding import java_json
 from broker.common.topic import TopicConfig
 from broker.errors import BrokerError
-from broker.namesrv.config import NamesrvConfig
-from broker.namesrv.kv import KVConfig
-from broker.namesrv.processor import DECODED_AT_ONCE_BYTES, NamesrvProcessor
-from broker.namesrv.route import RouteInfoManager
-from broker.namesrv.settings import LiveSettings
-from broker.remoting.endpoint import Endpoint
+from broker.namesrv.processor import DECODED_AT_ONCE_BYTES
 from broker.remoting.protocol.body.namesrv.cluster import ClusterInfo
 from broker.remoting.protocol.body.namesrv.register import RegisterBrokerBody
 from broker.remoting.protocol.body.namesrv.route import BrokerData, QueueData, TopicRouteData
@@ -29,10 +24,8 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder
 from broker.remoting.protocol.rpc import RPC, Access
+from tests.support.namesrv_desk import CHANNEL, NamesrvDesk
 
-CHANNEL = SimpleNamespace(
-    access=Access.ADMINISTRATOR, remote_address="127.0.0.1:50000", closed=False
-)
 BROKER = {
     "brokerName": "a",
     "brokerAddr": "10.0.0.1:10911",
@@ -42,30 +35,8 @@ BROKER = {
 }
 
 
-class Server:
-    """A name server's processor with an endpoint: request frames in, response frames out."""
-
-    def __init__(self, tmp_path: Path, clock: ManualClock, **config) -> None:
-        self.clock = clock
-        self.settings = LiveSettings(
-            NamesrvConfig(config_store_path=str(tmp_path / "namesrv.properties"), **config)
-        )
-        self.routes = RouteInfoManager(clock, self.settings.config)
-        self.kv = KVConfig(str(tmp_path / "kv.json"))
-        self.processor = NamesrvProcessor(self.routes, self.kv, self.settings, clock)
-        self.endpoint = Endpoint(self.processor.handlers(), clock=clock)
-
-    def frame(self, command: RemotingCommand) -> bytes:
-        return b"".join(self.endpoint.answer(CHANNEL, command))
-
-    def ask(self, code: int, ext: dict | None = None, body: bytes = b"", **fields):
-        command = request(code, ext, body)
-        for name, value in fields.items():
-            setattr(command, name, value)
-        (answer,) = FrameDecoder().feed(self.frame(command))
-        assert answer.opaque == command.opaque
-        assert answer.is_response
-        return answer
+class Server(NamesrvDesk):
+    """A name server that brokers register with."""
 
     def register(self, *topics: str, counter: int = 1, ext: dict | None = None, **fields):
         body = registration(*topics, counter=counter)

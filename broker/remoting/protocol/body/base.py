@@ -35,6 +35,7 @@ from broker.common.group import (
     group_config_from_wire,
     group_config_to_wire,
 )
+from broker.common.java import parse_number
 from broker.common.message_queue import (
     MessageQueue,
     message_queue_from_wire,
@@ -262,17 +263,17 @@ def _read_str(value: Any) -> str:
 def _read_int(value: Any) -> int:
     if type(value) is not int:
         try:
-            if isinstance(value, str):
-                value = int(value) if value else 0
-            elif isinstance(value, bool | float):
+            if isinstance(value, bool | float):
                 value = int(value)
             else:
-                raise _fail("an integer", value)
+                number = parse_number(value or "0") if isinstance(value, str) else None
+                if number is None:
+                    raise _fail("an integer", value)
+                return number
         except (ValueError, OverflowError):
             raise _fail("an integer", value) from None
     if -MAX_INT64 - 1 <= value <= MAX_INT64:
-        number: int = value
-        return number
+        return int(value)
     raise _fail("a 64-bit integer", value)
 
 

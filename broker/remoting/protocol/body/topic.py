@@ -51,11 +51,15 @@ class TopicConfigAndQueueMapping(Body, frozen=True, kw_only=True):
         if not isinstance(wire, dict):
             raise RemoteProtocolError(f"{cls.__name__}: an object is expected, not {wire!r:.60}")
         fields = dict(wire)
-        detail = fields.pop("mappingDetail", None)
-        return cls(
-            topic_config=topic_config_from_wire(fields),
-            mapping_detail=None if detail is None else TopicQueueMappingDetail.from_wire(detail),
-        )
+        wire_detail = fields.pop("mappingDetail", None)
+        detail: TopicQueueMappingDetail | None = None
+        if wire_detail is not None:
+            try:
+                detail = TopicQueueMappingDetail.from_wire(wire_detail)
+            except RemoteProtocolError as error:
+                reason = f"{cls.__name__}.mappingDetail: {error.message}"
+                raise RemoteProtocolError(reason) from None
+        return cls(topic_config=topic_config_from_wire(fields), mapping_detail=detail)
 
     def to_wire(self) -> dict[str, object]:
         """Return the JSON object, fields in alphabetical order."""

@@ -39,6 +39,9 @@ def test_written_values_are_read_back() -> None:
     ("default", "text", "words"),
     [
         (1, "ten", "listenPort=ten: not a whole number"),
+        (1, "1_0", "listenPort=1_0: not a whole number"),
+        (1, "\u0661", "listenPort=\u0661: not a whole number"),
+        (1, "9" * 5_000, "not a whole number"),
         (True, "yes", "listenPort=yes: not a boolean"),
     ],
 )
@@ -47,3 +50,9 @@ def test_a_value_that_does_not_fit_is_named_with_its_key(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         parse_value("listenPort", default, text)
+
+
+def test_a_number_of_any_size_is_read_so_that_its_bounds_can_be_named() -> None:
+    assert parse_value("k", 1, str(1 << 70)) == 1 << 70
+    assert parse_value("k", 1, f" -{1 << 70} ") == -(1 << 70)
+    assert parse_value("k", 1, "+007") == 7

@@ -87,6 +87,17 @@ def test_counters_of_a_retried_message_move_into_the_header() -> None:
     assert set(left) == {"a", "WAIT", "UNIQ_KEY"}
 
 
+@pytest.mark.parametrize("name", ["RECONSUME_TIME", "MAX_RECONSUME_TIMES"])
+@pytest.mark.parametrize("text", ["", "x", "1_0", "\u0661", "2147483648", "9" * 5_000])
+def test_a_counter_that_is_not_a_number_is_refused_with_its_name(name: str, text: str) -> None:
+    message = Message("%RETRY%g", b"x", properties={name: text})
+    with pytest.raises(ClientError, match=f"property {name} is .*: not a 32-bit integer") as caught:
+        encode_message(message, CONFIG, topic="%RETRY%g", new_key="K")
+    assert len(caught.value.message) < 200
+    other = Message("T", b"x", properties={name: text})
+    assert encode_message(other, CONFIG, topic="T", new_key="K").reconsume_times == 0
+
+
 @pytest.mark.parametrize(
     ("message", "reason"),
     [

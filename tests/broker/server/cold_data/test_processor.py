@@ -34,7 +34,15 @@ def test_limits_are_set_listed_and_removed(desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"G1=abc", b"G1=1\nG2=", b"G1=99999999999999999999", b"G1=" + b"9" * 5000, b"a\\u00"]
+    "body",
+    [
+        b"G1=abc",
+        b"G1=1\nG2=",
+        b"G1=1_0",
+        b"G1=99999999999999999999",
+        b"G1=" + b"9" * 5000,
+        b"a\\u00",
+    ],
 )
 def test_a_value_that_is_not_a_size_changes_nothing(desk, body) -> None:
     answer = desk.ask(SET, body=body)

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from broker.errors import LocalProtocolError, RemoteProtocolError
-from broker.message.record import encode_property_crc
+from broker.message.message import MessageExt
+from broker.message.record import encode_property_crc, encode_record
+from broker.store.format import commitlog
 from broker.store.format.commitlog import (
     BAD_CRC,
     BAD_LENGTHS,
@@ -331,3 +333,25 @@ def test_pure_noise_is_damage_up_to_its_end(rng: random.Random) -> None:
     data = rng.randbytes(3000)
     items = list(scan_commitlog(data, 0))
     assert sum(item.length for item in items) == 3000
+
+
+@pytest.mark.parametrize("topic", ["T", "t" * 127])
+@pytest.mark.parametrize("properties", [b"", b"TAGS\x01a\x02", b"K\x01" + b"x" * 30_000 + b"\x02"])
+def test_the_fields_of_a_dispatch_are_those_of_the_record(topic: str, properties: bytes) -> None:
+    record = encode_record(
+        MessageExt(
+            topic,
+            b"body" * 50,
+            properties,
+            queue_id=3,
+            queue_offset=1 << 40,
+            store_timestamp=1_700_000_000_000,
+        )
+    )
+    for position in (0, 1, 200):
+        found = commitlog.peek_dispatch_fields(bytes(position) + record + b"after", position)
+        size, queue_id, queue_offset, _, stored, name, raw = found
+        assert (size, queue_id, queue_offset) == (len(record), 3, 1 << 40)
+        assert (stored, name) == (1_700_000_000_000, topic.encode())
+        assert raw[: len(properties)] == properties
+        assert len(raw) - len(properties) <= len(b"__CRC32#\x01") + 12

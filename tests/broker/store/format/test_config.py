@@ -137,6 +137,10 @@ def test_a_slaves_delay_offsets_stay_on_one_line() -> None:
         '{"offsetTable":{"T@G":7}}',
         '{"offsetTable":{"T@G":{"x":7}}}',
         '{"offsetTable":{"T@G":{"1":"x"}}}',
+        '{"offsetTable":{"T@G":{"1":"1_0"}}}',
+        '{"offsetTable":{"T@G":{"1_0":1}}}',
+        '{"offsetTable":{"T@G":{"\u0661":1}}}',
+        '{"offsetTable":{"T@G":{"1":9223372036854775808}}}',
         '{"dataVersion":7}',
     ],
 )

@@ -181,3 +181,9 @@ def test_a_broken_extension_unit_ends_its_file() -> None:
 )
 def test_a_queue_name_is_valid_if_it_can_be_a_directory(name: bytes, valid: bool) -> None:
     assert is_queue_name(name) is valid
+
+
+def test_a_scan_counts_from_0_unless_the_first_offset_is_given() -> None:
+    data = b"".join(encode_unit(100 * n, 10, n) for n in range(1, 4))
+    assert [found[0] for found in scan_units(data) if isinstance(found, tuple)] == [0, 1, 2]
+    assert [found[0] for found in scan_units(data, 7) if isinstance(found, tuple)] == [7, 8, 9]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from broker.common.java import string_hash
 from broker.errors import RemoteProtocolError
 from broker.store.format import indexfile
 from broker.store.format.indexfile import (
@@ -24,6 +25,7 @@ from broker.store.format.indexfile import (
     scan_entries,
     slot_position,
     time_diff_seconds,
+    topic_prefix,
     walk_chain,
 )
 from tests.support.store_units import encode_entry
@@ -175,6 +177,36 @@ def test_a_file_that_fits_nothing_has_no_slots(rng: random.Random) -> None:
     header = encode_header(IndexHeader(1, 2, 3, 4, 5, 20))
     assert probe_slot_count(header + rng.randbytes(3000)) == 0
     assert probe_slot_count(header + bytes(3)) == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(0, -1), (0, -(1 << 31)), (12, -1), (12, -(1 << 31)), (16, -1), (16, 9)]
+)
+def test_an_entry_with_a_value_that_no_store_writes_fits_no_number_of_slots(
+    field: int, value: int
+) -> None:
+    """Hash, seconds and previous entry are never negative, and a chain leads to older entries."""
+    puts = [(7 * number, 100 * number, 1_700_000_000_000) for number in range(1, 9)]
+    data = bytearray(build(puts, 5, 20))
+    assert probe_slot_count(data) == 5
+    at = entry_position(4, 5) + field
+    data[at : at + 4] = value.to_bytes(4, "big", signed=True)
+    assert probe_slot_count(data) == 0
+
+
+@pytest.mark.parametrize("character", ["a", "\x7f", "\x00", "é", "消", "\U0001f600"])
+@pytest.mark.parametrize("size", [0, 1, 2, 1_023, 1_024, 1_025, 4_400])
+def test_the_hash_of_any_length_and_alphabet_is_javas(character: str, size: int) -> None:
+    key = character * size
+    value = string_hash(f"T#{key}")
+    expected = 0 if value == -(1 << 31) else abs(value)
+    assert indexfile.key_hash(topic_prefix("T"), key.encode()) == expected
+    assert index_key_hash("T", key) == expected
+
+
+def test_bytes_that_are_not_utf8_have_a_hash() -> None:
+    for key in (b"\xff", b"\xff" * 2_000, b"a\x80b"):
+        assert 0 <= indexfile.key_hash(topic_prefix("T"), key) < 1 << 31
 
 
 def test_broken_chains_end(java_files: list[bytes]) -> None:

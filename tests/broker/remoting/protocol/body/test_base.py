@@ -109,6 +109,17 @@ def test_values_are_read_from_text_numbers_and_booleans():
     assert (data.enable_acting_master, data.cluster, data.broker_name) == (True, "5", "true")
 
 
+@pytest.mark.parametrize("text", ["1_0", "\u0661", " 7", "7 ", "0x7", "1" * 5000, "--7"])
+def test_text_is_a_number_only_where_java_reads_one(text):
+    with pytest.raises(RemoteProtocolError, match="brokerOffset: an integer is expected"):
+        OffsetWrapper.from_wire({"brokerOffset": text})
+
+
+@pytest.mark.parametrize(("text", "number"), [("", 0), ("+7", 7), ("-7", -7), ("007", 7)])
+def test_signs_and_leading_zeros_are_read_and_no_text_is_zero(text, number):
+    assert OffsetWrapper.from_wire({"brokerOffset": text}).broker_offset == number
+
+
 def test_null_and_absent_fields_have_the_defaults():
     body = TopicList.from_bytes(b'{"topicList":null}')
     assert body == TopicList() == TopicList.from_bytes(b"") == TopicList.from_bytes(b"{}")

@@ -137,3 +137,77 @@ def test_unknown_statistic(behind) -> None:
     ext = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "Unknown"}
     answer = behind.ask(RequestCode.VIEW_BROKER_STATS_DATA, ext)
     assert answer.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_filtered_group_and_the_compared_queues_limit_a_correction(behind) -> None:
+    offsets = behind.context.offsets
+    for group, of_0, of_1 in (("G2", 3, 1), ("G3", 2, 2)):
+        offsets.commit(group, "Orders", 0, of_0)
+        offsets.commit(group, "Orders", 1, of_1)
+
+    def corrected(**ext: str) -> dict[int, int]:
+        fields = {"filterGroups": "", "compareGroup": "", "topic": "Orders", **ext}
+        answer = behind.ask(RequestCode.QUERY_CORRECTION_OFFSET, fields)
+        return bodies.QueryCorrectionOffsetBody.from_bytes(answer.body_bytes()).correction_offsets
+
+    assert corrected() == {0: 1, 1: 1}
+    assert corrected(filterGroups="G1,G2") == {0: 2, 1: 2}
+    assert corrected(filterGroups="G1,,G2,G3") == {}
+    assert corrected(filterGroups="G1", compareGroup="G1") == {0: 2}, "G1 is before all others"
+    assert corrected(compareGroup="G2") == {0: 1, 1: 1}, "no queue of G2 is before the others"
+
+
+def test_a_queue_without_messages_has_no_times(desk) -> None:
+    desk.topic("Empty", 2)
+    ext = {"topic": "Empty", "group": "G1"}
+    answer = desk.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, ext)
+    spans = bodies.QueryConsumeTimeSpanBody.from_bytes(answer.body_bytes()).consume_time_span_set
+    assert [one.message_queue.queue_id for one in spans] == [0, 1]
+    assert {one.delay_time for one in spans} == {0}
+    assert {one.min_time_stamp for one in spans} == {one.max_time_stamp for one in spans} == {-1}
+
+
+@pytest.mark.parametrize("consumed", [0, 1, 2, 3])
+def test_the_delay_is_the_age_of_the_next_message(desk, consumed) -> None:
+    desk.topic("Orders", 1)
+    for _ in range(3):
+        desk.send()
+        desk.clock.advance(1_000)
+    if consumed:
+        desk.context.offsets.commit("G1", "Orders", 0, consumed)
+    answer = desk.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "Orders", "group": "G1"})
+    (span,) = bodies.QueryConsumeTimeSpanBody.from_bytes(answer.body_bytes()).consume_time_span_set
+    assert span.delay_time == (3 - consumed) * 1_000
+
+
+def test_an_unknown_group_has_no_topics_and_no_subscription(desk) -> None:
+    answer = desk.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": "unknown"})
+    assert TopicList.from_bytes(answer.body_bytes()).topic_list == []
+    ext = {"group": "unknown", "topic": "Orders"}
+    answer = desk.ask(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, ext)
+    body = bodies.QuerySubscriptionResponseBody.from_bytes(answer.body_bytes())
+    assert (body.group, body.topic, body.subscription_data) == ("unknown", "Orders", None)
+
+
+@pytest.mark.parametrize("topics", ["", ";", " ; ", ";;Orders;;", "Orders;Orders"])
+def test_blank_entries_of_a_topic_list_are_ignored(behind, topics) -> None:
+    table = stats(behind, topicList=topics).offset_table
+    assert set(table) == {Q0, Q1}
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("", ""), ("TOPIC_PUT_NUMS", ""), ("NO_SUCH", "Orders"), ("BROKER_PUT_NUMS", "no cluster")],
+)
+def test_the_remark_names_the_unknown_statistic(behind, name, key) -> None:
+    ext = {"statsName": name, "statsKey": key}
+    answer = behind.ask(RequestCode.VIEW_BROKER_STATS_DATA, ext)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == f"The stats <{name}> <{key}> not exist"
+
+
+def test_reads_of_the_broker_are_counted_in_the_clusters_statistic(behind) -> None:
+    behind.pull()
+    ext = {"statsName": "BROKER_GET_NUMS", "statsKey": "DefaultCluster"}
+    answer = behind.ask(RequestCode.VIEW_BROKER_STATS_DATA, ext)
+    assert bodies.BrokerStatsData.from_bytes(answer.body_bytes()).stats_day.sum == 3

@@ -1,0 +1,175 @@
+"""Offset stores under failing disks and brokers: no offset is lost, none is sent twice."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker.client.instance.client_instance import MQClientInstance
+from broker.client.offset.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
+from broker.common.message_queue import MessageQueue
+from broker.errors import BrokerError, ClientError
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import response
+from tests.support.fake_cluster import FakeCluster
+from tests.support.virtual_time import run_virtual
+
+QUEUES = [MessageQueue("T", "broker-a", number) for number in range(4)]
+COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
+
+
+def store_in(folder: Path) -> LocalFileOffsetStore:
+    store = LocalFileOffsetStore(str(folder), "c", "g")
+    store.load()
+    return store
+
+
+def persist(store: LocalFileOffsetStore) -> None:
+    asyncio.run(store.persist(QUEUES))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_offsets_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, number: int
+) -> None:
+    store = store_in(tmp_path)
+    for offset in (1, 2):
+        store.table.update(QUEUES[0], offset)
+        persist(store)
+    store.table.update(QUEUES[0], 3)
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, failing, refuse)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            persist(store)
+    assert store_in(tmp_path).table.get(QUEUES[0]) == 2
+    persist(store)
+    assert store_in(tmp_path).table.get(QUEUES[0]) == 3
+
+
+def test_a_stop_between_the_two_renames_loses_one_write_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_in(tmp_path)
+    store.table.update(QUEUES[0], 1)
+    persist(store)
+    store.table.update(QUEUES[0], 2)
+    done: list[str] = []
+    replace = os.replace
+
+    def stop_at_the_second(source: str, target: str) -> None:
+        if done:
+            raise KeyboardInterrupt
+        done.append(source)
+        replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", stop_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            persist(store)
+    assert not Path(store.path).exists()
+    assert store_in(tmp_path).table.get(QUEUES[0]) == 1
+
+
+def test_an_unreadable_file_is_named_with_the_cause(tmp_path: Path) -> None:
+    store = LocalFileOffsetStore(str(tmp_path), "c", "g")
+    Path(store.path).mkdir(parents=True)
+    with pytest.raises(ClientError, match="cannot be read") as caught:
+        store.load()
+    assert store.path in caught.value.message
+    assert "repair or remove" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", [b"[]", b"{", b'{"offsetTable":7}', b"\xff\xfe", b'"x"'])
+def test_a_file_of_other_content_is_refused_when_no_backup_is_left(
+    tmp_path: Path, text: bytes
+) -> None:
+    store = LocalFileOffsetStore(str(tmp_path), "c", "g")
+    Path(store.path).parent.mkdir(parents=True)
+    Path(store.path).write_bytes(text)
+    with pytest.raises(ClientError, match=r"offsets\.json"):
+        store.load()
+
+
+def test_the_default_folder_is_that_of_the_java_client() -> None:
+    store = LocalFileOffsetStore("", "10.0.0.1@DEFAULT", "g")
+    home = os.path.expanduser("~")
+    assert store.path == f"{home}/.rocketmq_offsets/10.0.0.1@DEFAULT/g/offsets.json"
+
+
+def test_brokers_hold_the_latest_offset_after_any_failures(rng: Random) -> None:
+    """A model: the broker refuses at random; after one round without refusals it has everything."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        model: dict[MessageQueue, int] = {}
+        for _ in range(100):
+            queue = rng.choice(QUEUES)
+            model[queue] = rng.randrange(1_000)
+            store.table.update(queue, model[queue])
+            if rng.random() < 0.4:
+                broker.scripts[COMMIT] = lambda command: response(
+                    command, ResponseCode.SYSTEM_ERROR, "sick"
+                )
+            await store.persist(QUEUES, wait=rng.random() < 0.5)
+            broker.scripts.pop(COMMIT, None)
+        await store.persist(QUEUES, wait=True)
+        assert {queue: broker.offsets["g", queue] for queue in model} == model
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_an_offset_that_the_broker_confirmed_is_not_sent_again() -> None:
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        store.table.update(QUEUES[0], 5)
+        for _ in range(3):
+            await store.persist(QUEUES, wait=True)
+        assert broker.codes().count(COMMIT) == 1
+        for _ in range(3):  # one way: it may be lost, so each round repeats it
+            store.table.update(QUEUES[0], 6)
+            await store.persist(QUEUES)
+        assert broker.codes().count(COMMIT) == 4
+
+    run_virtual(main(), cluster.clock)
+
+
+@pytest.mark.parametrize(
+    "code", [ResponseCode.SYSTEM_ERROR, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST]
+)
+def test_a_refused_read_is_an_error_and_not_a_missing_offset(code: int) -> None:
+    """Taken for "no offset", the queue would start at its end: messages would be skipped."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    cluster.brokers["broker-a"].scripts[RequestCode.QUERY_CONSUMER_OFFSET] = lambda command: (
+        response(command, code, "sick")
+    )
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        with pytest.raises(BrokerError, match="sick"):
+            await RemoteBrokerOffsetStore(instance, "g").read(QUEUES[0])
+
+    run_virtual(main(), cluster.clock)
