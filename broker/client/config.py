@@ -146,7 +146,8 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     after ``pull_interval_ms``, after ``pull_delay_when_exception_ms`` if it failed. A broker
     suspends a pull that finds nothing for ``broker_suspend_max_ms``; ``pull_timeout_ms`` bounds it.
 
-    ``max_reconsume_times`` -1: 16 for concurrent, unlimited for orderly listeners.
+    ``max_reconsume_times`` -1: ``retryMaxTimes`` of the group for concurrent listeners (16 when
+    popping), unlimited for orderly ones.
     ``suspend_current_queue_ms`` the pause of a queue whose orderly listener asks for one.
     ``consume_timeout_ms`` a listener that runs longer has its message sent back.
     ``await_termination_ms`` how long a stop waits for listeners (Java: 0).

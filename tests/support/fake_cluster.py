@@ -42,6 +42,7 @@ class FakeBroker:
         self.address = f"127.0.0.{number + 1}:10911"
         self.state = "up"
         self.latency_s = 0.0
+        self.retry_max_times = 16  # of every group
         self.records: dict[MessageQueue, list[bytes]] = defaultdict(list)
         self.first: dict[MessageQueue, int] = defaultdict(int)
         self.log: list[MessageExt] = []
@@ -244,7 +245,8 @@ class FakeBroker:
         fields = command.ext_fields
         message = self.log[int(fields["offset"]) // 1_000]
         level = int(fields["delayLevel"])
-        dead = level < 0 or message.reconsume_times >= int(fields["maxReconsumeTimes"])
+        limit = int(fields.get("maxReconsumeTimes", self.retry_max_times))
+        dead = level < 0 or message.reconsume_times >= limit
         name = dlq_topic if dead else retry_topic
         topic = name(fields["group"])
         self.cluster.create(topic, queues=1)

@@ -155,7 +155,10 @@ class AsyncPushConsumer(AsyncStartable):
 
     @property
     def max_reconsume_times(self) -> int:
-        """Deliveries after the first before a message goes to the DLQ."""
+        """Deliveries after the first before a message goes to the DLQ.
+
+        Unless it is set, messages that are sent back follow ``retryMaxTimes`` of the group instead.
+        """
         if self.config.max_reconsume_times >= 0:
             return self.config.max_reconsume_times
         return UNLIMITED if self._orderly is not None else DEFAULT_MAX_RECONSUME_TIMES

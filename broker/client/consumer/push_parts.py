@@ -76,7 +76,9 @@ def build_parts(
     """Build the parts for the one listener that is given; ``lock`` locks a queue at its broker."""
     config = owner.config
     offsets = _offset_store(owner, instance)
-    send_back = SendBack(instance, owner.group, owner.max_reconsume_times)
+    group_decides = orderly is None and config.max_reconsume_times < 0
+    limit = None if group_decides else owner.max_reconsume_times
+    send_back = SendBack(instance, owner.group, limit)
     service: ConsumeService
     pop: PopParts | None = None
     if orderly is not None:

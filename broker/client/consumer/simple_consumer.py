@@ -1,12 +1,14 @@
 """AsyncSimpleConsumer: receive, acknowledge, extend; the broker keeps track (POP, 5.x brokers).
 
 There is no rebalance on the client: any member may receive from any queue. A message that is not
-acknowledged before its invisible time ends is delivered again.
+acknowledged before its invisible time ends is delivered again, at most ``retryMaxTimes`` of its
+group times; the next receive moves it to the dead-letter queue. In Java the proxy does this.
 
 **Source:** RocketMQ 5.x ``SimpleConsumer``; ``MQClientAPIImpl#popMessageAsync``,
-``#ackMessageAsync``, ``#changeInvisibleTimeAsync``.
+``#ackMessageAsync``, ``#changeInvisibleTimeAsync``; ``PopMessageResultFilterImpl`` of the proxy.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from broker.client.config import ClientConfig
@@ -22,10 +24,12 @@ from broker.client.state import ServiceState
 from broker.common.clock import Clock, SystemClock
 from broker.common.group import CONSUME_POP
 from broker.common.message_queue import MessageQueue
-from broker.errors import BrokerError, ClientError
+from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.message.message import MessageExt
 from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+
+log = logging.getLogger("broker.client")
 
 ANY_QUEUE = -1
 MAX_RECEIVE = 32
@@ -189,9 +193,35 @@ class AsyncSimpleConsumer(AsyncStartable):
             )
         for message in result.unwanted:
             await self._api.ack(message, topic)  # another tag with the same hash
-        for message in result.messages:
+        kept = await self._without_exhausted(result.messages, topic, result.address)
+        for message in kept:
             message.topic = without_namespace(self.client.namespace, topic)
-        return result.messages
+        return kept
+
+    async def _without_exhausted(
+        self, messages: list[MessageExt], topic: str, address: str
+    ) -> list[MessageExt]:
+        """Move messages with more than ``retryMaxTimes`` retries to the DLQ; return the others.
+
+        A message that cannot be moved stays unacknowledged: the next receive tries again.
+        """
+        if not any(message.reconsume_times for message in messages):
+            return messages
+        try:
+            limit = await self._api.retry_max_times(address)
+        except RocketMQError as error:
+            log.warning("%s: retryMaxTimes: %s", self.group, error.message)
+            return messages
+        kept = []
+        for message in messages:
+            if message.reconsume_times <= max(0, limit):
+                kept.append(message)
+                continue
+            try:
+                await self._api.move_to_dlq(message, topic)
+            except RocketMQError as error:
+                log.warning("%s: %s to the dead letters: %s", self.group, message, error.message)
+        return kept
 
     @property
     def _api(self) -> PopAPI:

@@ -38,9 +38,15 @@ UNLIMITED = 2**31 - 1
 
 
 class SendBack:
-    """Sends messages of one group back; ``max_reconsume_times`` decides about the DLQ."""
+    """Sends messages of one group back; ``max_reconsume_times`` decides about the DLQ.
 
-    def __init__(self, instance: MQClientInstance, group: str, max_reconsume_times: int) -> None:
+    Without it the broker applies ``retryMaxTimes`` of the group. Java sends 16 if the application
+    sets no maximum, so that ``retryMaxTimes`` has no effect on its push consumers.
+    """
+
+    def __init__(
+        self, instance: MQClientInstance, group: str, max_reconsume_times: int | None
+    ) -> None:
         self._instance = instance
         self._group = group
         self.max_reconsume_times = max_reconsume_times
@@ -114,7 +120,7 @@ class SendBack:
         raise last
 
 
-def retry_copy(message: MessageExt, group: str, max_reconsume_times: int) -> Message:
+def retry_copy(message: MessageExt, group: str, max_reconsume_times: int | None) -> Message:
     """Return the message for the retry topic that a failed message becomes."""
     properties = dict(message.properties)
     properties.pop(PROPERTY_TRANSACTION_PREPARED, None)
@@ -122,7 +128,9 @@ def retry_copy(message: MessageExt, group: str, max_reconsume_times: int) -> Mes
     properties.setdefault(PROPERTY_RETRY_TOPIC, message.topic)
     properties.setdefault(PROPERTY_ORIGIN_MESSAGE_ID, message.uniq_key or message.offset_msg_id)
     properties[PROPERTY_RECONSUME_TIME] = str(message.reconsume_times + 1)
-    properties[PROPERTY_MAX_RECONSUME_TIMES] = str(max_reconsume_times)
+    properties.pop(PROPERTY_MAX_RECONSUME_TIMES, None)
+    if max_reconsume_times is not None:
+        properties[PROPERTY_MAX_RECONSUME_TIMES] = str(max_reconsume_times)
     properties[PROPERTY_DELAY_TIME_LEVEL] = str(FIRST_RETRY_LEVEL + message.reconsume_times)
     return Message(
         retry_topic(group), message.body, flag=message.flag, properties=properties, wait=True

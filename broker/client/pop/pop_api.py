@@ -148,6 +148,33 @@ class PopAPI:
         ).text
         return True
 
+    async def retry_max_times(self, address: str) -> int:
+        """Return ``retryMaxTimes`` of the group at a broker."""
+        reply = await self._instance.api.call(
+            address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, group=self._group
+        )
+        return int(reply.value.config.retry_max_times)
+
+    async def move_to_dlq(self, message: MessageExt, topic: str) -> None:
+        """Have the broker store a message in the dead-letter queue, then acknowledge it.
+
+        **Source:** RocketMQ ``ConsumerProcessor#forwardMessageToDeadLetterQueue`` of the proxy.
+        """
+        handle = handle_of(message)
+        await self._instance.api.call(
+            await self._master(handle.broker_name, topic),
+            RequestCode.CONSUMER_SEND_MSG_BACK,
+            bname=handle.broker_name,
+            offset=message.physical_offset,
+            group=self._group,
+            delay_level=-1,
+            origin_msg_id=message.uniq_key or message.offset_msg_id,
+            origin_topic=handle.topic(topic, self._group),
+            unit_mode=False,
+            max_reconsume_times=0,
+        )
+        await self.ack(message, topic)
+
     async def _about(self, handle: ReceiptHandle, topic: str, code: int, **fields: Any) -> Reply:
         """Send a request about one popped message."""
         about: dict[str, Any] = {

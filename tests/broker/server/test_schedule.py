@@ -30,6 +30,19 @@ def test_message_goes_out_when_its_level_is_over(desk) -> None:
     assert delays.changed
 
 
+def test_levels_above_18_have_their_queue_and_are_delivered(make_desk) -> None:
+    """The schedule topic is registered with 18 queues whatever the table."""
+    desk = make_desk(messageDelayLevel=" ".join(["1s"] * 20))
+    desk.topic("Orders")
+    desk.send(body=b"later", properties={"DELAY": "20"})
+    (scheduled,) = desk.messages(SCHEDULE_TOPIC, 19)
+    assert scheduled.body == b"later"
+    desk.context.delays.deliver_due()
+    desk.clock.advance(1_000)
+    desk.context.delays.deliver_due()
+    assert [one.body for one in desk.messages("Orders")] == [b"later"]
+
+
 def test_delivered_message_is_found_by_its_tag_and_key(desk, records) -> None:
     desk.topic("Orders")
     desk.send(properties={"DELAY": "1", "TAGS": "A"})

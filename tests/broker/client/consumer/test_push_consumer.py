@@ -244,6 +244,23 @@ def test_a_failing_message_is_delivered_again_and_then_goes_to_the_dead_letters(
     run_virtual(main(), cluster.clock)
 
 
+def test_without_a_maximum_of_the_consumer_that_of_the_group_ends_the_retries() -> None:
+    cluster = cluster_of()
+    for broker in cluster.brokers.values():
+        broker.retry_max_times = 2
+
+    async def main() -> None:
+        fill(cluster, 1)
+        member = Member(cluster, "m")
+        member.fails = {b"00000": 99}
+        async with member.consumer:
+            broker = cluster.brokers["broker-a"]
+            await wait_until(cluster, lambda: broker.bodies("%DLQ%g") == [b"00000"], 90)
+            assert member.fails[b"00000"] == 96
+
+    run_virtual(main(), cluster.clock)
+
+
 def test_broadcasting_members_each_get_everything_and_continue_after_a_restart(
     tmp_path: Any,
 ) -> None:

@@ -135,6 +135,34 @@ def test_acknowledging_and_extending_use_the_latest_handle() -> None:
     run(work)
 
 
+@pytest.mark.parametrize(
+    ("refused", "delivered"),
+    [
+        (RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, [b"x"]),
+        (RequestCode.CONSUMER_SEND_MSG_BACK, []),
+    ],
+)
+def test_an_exhausted_message_is_not_acknowledged_unless_it_is_in_the_dead_letters(
+    refused: int, delivered: list[bytes]
+) -> None:
+    async def work(cluster: FakeCluster, consumer: AsyncSimpleConsumer) -> None:
+        broker = cluster.brokers["broker-a"]
+        record = MessageExt("T", b"x", b"TAGS\x01Aa\x02", reconsume_times=17)
+        broker.scripts[POP] = lambda command: response(
+            command, ext=dict(NUMBERS), body=encode_record(record)
+        )
+        broker.scripts[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda command: response(
+            command, body=b'{"groupName":"g","retryMaxTimes":16}'
+        )
+        broker.scripts[refused] = lambda command: response(
+            command, ResponseCode.SYSTEM_ERROR, "scripted"
+        )
+        assert [one.body for one in await consumer.receive(wait_ms=0)] == delivered
+        assert not fields(broker, ACK)
+
+    run(work)
+
+
 def test_a_full_broker_is_an_error_and_nothing_is_repeated() -> None:
     async def work(cluster: FakeCluster, consumer: AsyncSimpleConsumer) -> None:
         broker = cluster.brokers["broker-a"]

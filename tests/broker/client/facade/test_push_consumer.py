@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,9 @@ from broker.client import (
     PushConsumer,
 )
 from broker.errors import ClientError
+from broker.remoting.blocking import BlockingClient
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import request
 from broker.server.standalone import BlockingEmbeddedBroker
 
 SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
@@ -88,6 +92,44 @@ def test_orderly_listeners_keep_the_order_of_a_queue(namesrv: str) -> None:
                 b"%02d" % number for number in range(20)
             ]
         assert failed.is_set()
+
+
+def test_the_maximum_of_the_group_sends_a_failing_message_to_the_dead_letters(
+    tmp_path: Path,
+) -> None:
+    """``retryMaxTimes`` 2 is three deliveries, although no client has a setting for it."""
+    deliveries: queue.Queue[int] = queue.Queue()
+    dead: queue.Queue[bytes] = queue.Queue()
+
+    def failing(
+        messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        deliveries.put(messages[0].reconsume_times)
+        return ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+    def repairing(
+        messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        dead.put(messages[0].body)
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    settings = SMALL | {"messageDelayLevel": "1s 1s 1s 1s 1s"}
+    with BlockingEmbeddedBroker(str(tmp_path), settings) as both:
+        group = b'{"groupName":"gl","retryMaxTimes":2}'
+        with BlockingClient() as admin:
+            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+            assert admin.call(both.address, request(code, body=group)).code == 0
+        with Producer("pg", both.namesrv_address) as producer:
+            producer.send(Message("TL", b"poison"))
+        consumer = PushConsumer("gl", both.namesrv_address, FIRST)
+        consumer.subscribe("TL")
+        consumer.listen(failing)
+        repair = PushConsumer("repair", both.namesrv_address, FIRST)
+        repair.subscribe("%DLQ%gl")
+        repair.listen(repairing)
+        with consumer, repair:
+            assert dead.get(timeout=60) == b"poison"
+    assert [deliveries.get(timeout=1) for _ in range(deliveries.qsize())] == [0, 1, 2]
 
 
 def test_a_failed_start_leaves_nothing_running(namesrv: str) -> None:

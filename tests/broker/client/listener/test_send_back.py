@@ -68,6 +68,11 @@ def test_without_any_broker_it_fails() -> None:
     assert not run(cluster, message)
 
 
+def test_without_a_maximum_the_copy_has_none_either() -> None:
+    message = MessageExt("T", b"x", encode_properties({"MAX_RECONSUME_TIMES": "3"}))
+    assert "MAX_RECONSUME_TIMES" not in retry_copy(message, "g", None).properties
+
+
 def test_the_copy_keeps_origin_and_counts_the_failure() -> None:
     properties = {
         "TAGS": "A",
