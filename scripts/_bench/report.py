@@ -39,11 +39,15 @@ class Session:
         self._watch = Watch()
         self._pair = ""
         java_home = java_jars().parent.name if "java" in options.names else ""
-        chosen = {"pairs": options.pairs, "seconds": options.seconds}
+        chosen = {
+            "pairs": options.pairs,
+            "seconds": options.seconds,
+            "warm_up": options.warm_up,
+        }
         self.results = Results(read_environment(ROOT, java_home), chosen)
 
-    def run(self, brokers: list[Target]) -> None:
-        """All pairs."""
+    def run(self, brokers: list[Target], save: Callable[[], None]) -> None:
+        """All pairs; ``save`` is called after each, so an interrupted call loses one pair."""
         for pair in range(1, self._options.pairs + 1):
             self._pair = f"{pair}/{self._options.pairs}"
             if self._wanted("disk.fdatasync"):
@@ -54,6 +58,7 @@ class Session:
             for target in brokers:
                 if self._wanted("start.empty"):
                     self._measure("start.empty", target.name, partial(self._start, target))
+            save()
 
     def _wanted(self, name: str) -> bool:
         return not self._options.only or name.startswith(tuple(self._options.only))
@@ -95,7 +100,7 @@ class Session:
             generator.prepare(["bench_send", "bench_warm", "bench_keys", "bench_tail"])
             generator.warm_up(self._options.warm_up)
             if target.name == "fast":
-                await_fast_path(broker)
+                await_fast_path(broker, lambda: generator.warm_up(self._options.warm_up))
             if any(one.words[1] == "bench_keys" for one in chosen):
                 generator.fill_keys()
             for workload in chosen:
@@ -165,7 +170,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--quiet-s", type=float, default=10.0, help="wait before a repetition (10)")
     parser.add_argument("--only", type=lambda text: text.split(","), help="prefixes of workloads")
     parser.add_argument("--targets", type=lambda text: text.split(","), help="java,plain,fast")
-    parser.add_argument("--out", type=Path, help="result file; default: none with --only, else")
+    parser.add_argument("--out", type=Path, help="result file (default: none with --only)")
+    parser.add_argument("--update", action="store_true", help="keep the other rows of the file")
     parser.add_argument("--show", type=Path, help="print the tables of a result file; measure none")
     parser.add_argument(
         "--table", action="store_true", help="write README.md's table, measure none"
@@ -189,16 +195,22 @@ def main() -> int:
         print(f"note: not measured, not available here: {', '.join(sorted(missing))}")
     if not (KIT / "build").exists():
         sys.exit(f"error: no bench kit at {KIT}\nhint: MQ_BENCH_KIT=DIR scripts/bench report")
+    before = decode(out.read_text(encoding="utf-8")) if options.update and out else None
     with tempfile.TemporaryDirectory(prefix="mq-bench-") as temporary:
         work = Path(temporary)
         subprocess.run([KIT / "build", work], check=True)
         session = Session(options, work / "mqload", work)
         begin = time.monotonic()
-        session.run(brokers)
+
+        def save() -> None:
+            """Write the result file."""
+            if out is not None:
+                out.write_text(encode(session.results.with_rows_of(before)), encoding="utf-8")
+
+        session.run(brokers, save)
         print(f"\nmeasured in {(time.monotonic() - begin) / 60:.1f} minutes")
     print("\n".join(summary_lines(session.results)))
     if out is not None:
-        out.write_text(encode(session.results), encoding="utf-8")
         print(f"written: {out}")
     return 0
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +44,8 @@ def targets(only: list[str] | None = None) -> list[Target]:
     return [target for target in found if not only or target.name in only]
 
 
-async def _runtime_info(address: str) -> dict[str, str]:
+async def runtime_info(address: str) -> dict[str, str]:
+    """The runtime information of a broker (code 28)."""
     client = RemotingClient()
     try:
         answer = await client.call(
@@ -55,17 +57,25 @@ async def _runtime_info(address: str) -> dict[str, str]:
     return {str(key): str(value) for key, value in table.items()}
 
 
-def await_fast_path(broker: LocalBroker, limit_s: float = LOAD_LIMIT_S) -> None:
-    """Wait until the compiled loops serve; exits if they do not: plain figures must not pass."""
+def await_fast_path(
+    broker: LocalBroker, warm_up: Callable[[], None], limit_s: float = LOAD_LIMIT_S
+) -> None:
+    """Wait until the compiled loops serve; ``warm_up`` sends while they wait for traffic.
+
+    Exits if they do not serve within ``limit_s``: figures of the plain path must not be reported.
+    """
     deadline = time.monotonic() + limit_s
     state = ""
     while time.monotonic() < deadline:
-        state = asyncio.run(_runtime_info(broker.address)).get(FAST_STATE, "not reported")
+        state = asyncio.run(runtime_info(broker.address)).get(FAST_STATE, "not reported")
         if state == "active":
             return
-        if state.startswith("unavailable"):
+        if state == "waiting":
+            warm_up()
+        elif state != "loading":
             break
-        time.sleep(0.5)
+        else:
+            time.sleep(0.5)
     sys.exit(
         f"error: {broker.name}: {FAST_STATE} is {state}\nhint: measure with --targets java,plain"
     )

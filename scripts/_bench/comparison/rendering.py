@@ -98,11 +98,26 @@ def summary_lines(results: Results) -> Iterator[str]:
         cells = [f"{_cell(_medians(row, name), row.workload):>28}" for name in targets]
         cells += [f"{ratio_text(row, name, headline(row.workload)):>14}" for name in ours]
         yield f"{row.workload:24}" + "".join(cells) + f"  {_state(row.worst_state())}"
+    yield from limit_lines(results)
     yield from ladder_lines(results)
 
 
 def _state(state: MachineState) -> str:
     return f"other {state.other_pct:.1f} % steal {state.steal_pct:.1f} %"
+
+
+def limit_lines(results: Results) -> Iterator[str]:
+    """SYNC_FLUSH of one message at a time, relative to ``fdatasync`` alone in the same run."""
+    rows = {row.workload: row for row in results.rows}
+    limit, row = rows.get("disk.fdatasync"), rows.get("send.sync.1x1")
+    if limit is None or row is None:
+        return
+    syncs = limit.median("disk", "syncs_per_s")
+    for target in row.runs:
+        rate = row.median(target, "msgs_per_s")
+        if syncs and rate:
+            ratio = number(rate / syncs)
+            yield f"send.sync.1x1 {target}: {ratio}x of fdatasync ({number(syncs)}/s)"
 
 
 def ladder_lines(results: Results) -> Iterator[str]:
@@ -151,7 +166,8 @@ def readme_table(results: Results) -> str:
     ours = [name for name in shown if name != REFERENCE]
     python = " with uvloop" if "uvloop" in versions else ""
     preface = (
-        f"Medians of {results.options['pairs']:g} runs of each broker, in turn on one machine"
+        f"Medians of {results.options['pairs']:g} runs of {results.options['seconds']:g} s of each"
+        f" broker, after {results.options['warm_up']:g} s of warm-up, in turn on one machine"
         f" ({environment['cpus']} CPUs, {environment['cpu_model']}, Linux {environment['kernel']},"
         f" Python {versions['python']}{python}, RocketMQ {versions.get('rocketmq', '-')}, Java"
         f" {versions.get('java', '-')}; {str(environment['date'])[:10]}, commit"

@@ -4,7 +4,7 @@
 
     {"schema": 1,
      "environment": {"date", "commit", "cpus", "cpu_model", "memory_mib", "kernel", "versions"},
-     "options": {"pairs", "seconds"},
+     "options": {"pairs", "seconds", "warm_up"},
      "rows": [{"workload": NAME,
                "runs": {TARGET: [{"figures": {NAME: NUMBER}, "other_pct", "steal_pct", "load",
                                   "attempt"}]}}]}
@@ -47,6 +47,17 @@ class Results:
                 return row
         self.rows.append(Row(workload))
         return self.rows[-1]
+
+    def with_rows_of(self, before: "Results | None") -> "Results":
+        """These rows and those of an earlier measurement that were not repeated, in its order."""
+        if before is None:
+            return self
+        for name in ("cpus", "cpu_model", "kernel"):
+            if before.environment[name] != self.environment[name]:
+                raise ResultError(f"measured with another {name}: {before.environment[name]}")
+        repeated = {row.workload: row for row in self.rows}
+        rows = [repeated.pop(row.workload, row) for row in before.rows]
+        return Results(self.environment, self.options, [*rows, *repeated.values()])
 
 
 def _first_match(pattern: str, text: str) -> str:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -30,6 +31,35 @@ def test_fast_needs_the_setting_and_the_extra(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_setting_that_the_broker_does_not_know_is_not_set(monkeypatch) -> None:
     assert names(monkeypatch, java=False, known=False, installed=True) == {"plain": {}}
+
+
+class Broker(NamedTuple):
+    name: str = "fast"
+    address: str = "127.0.0.1:1"
+
+
+def loading(monkeypatch: pytest.MonkeyPatch, *states: str) -> None:
+    """The broker reports these states, one per question, and time does not pass."""
+    answers = iter(states)
+    monkeypatch.setattr(brokers.asyncio, "run", lambda info: info)  # no event loop
+    monkeypatch.setattr(brokers.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(
+        brokers, "runtime_info", lambda address: {brokers.FAST_STATE: next(answers)}
+    )
+
+
+def test_the_fast_path_is_awaited_and_gets_traffic_while_it_waits(monkeypatch) -> None:
+    loading(monkeypatch, "waiting", "waiting", "loading", "active")
+    sent = []
+    brokers.await_fast_path(Broker(), lambda: sent.append(1))
+    assert len(sent) == 2
+
+
+@pytest.mark.parametrize("state", ["unavailable: no numba", "off"])
+def test_a_fast_path_that_is_not_available_ends_the_measurement(monkeypatch, state) -> None:
+    loading(monkeypatch, state)
+    with pytest.raises(SystemExit, match=f"vectorizedIngestState is {state}"):
+        brokers.await_fast_path(Broker(), lambda: None)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def made(cpus: int = 2):
     versions = {"python": "3.11.2", "uvloop": "0.22", "java": "17.0.1", "rocketmq": "5.3.3"}
     environment = {"date": "2026-01-02T03:04:05+00:00", "commit": "abc", "cpus": cpus}
     environment |= {"cpu_model": "CPU", "memory_mib": 1, "kernel": "6.1", "versions": versions}
-    return results.Results(environment, {"pairs": 3, "seconds": 4.0})
+    return results.Results(environment, {"pairs": 3, "seconds": 4.0, "warm_up": 12.0})
 
 
 def add(found, workload: str, target: str, state=QUIET, **figures: float) -> None:
@@ -73,6 +73,15 @@ def test_the_fast_column_is_in_the_table_only_if_it_was_measured() -> None:
     table = rendering.readme_table(found)
     assert "| workload | mqbroker | mqbroker, extra `fast` | Java | ratio |" in table
     assert "| 150/s | 900/s | 100/s | 1.50x, 9.00x |" in table
+
+
+def test_one_synchronous_send_at_a_time_is_compared_with_the_disk() -> None:
+    found = made()
+    assert list(rendering.limit_lines(found)) == []
+    add(found, "disk.fdatasync", "disk", syncs_per_s=8_000.0)
+    add(found, "send.sync.1x1", "plain", msgs_per_s=2_000.0)
+    (line,) = rendering.limit_lines(found)
+    assert line == "send.sync.1x1 plain: 0.25x of fdatasync (8,000/s)"
 
 
 def ladder(one: float, two: float, cores: float, cpus: int = 2) -> str:

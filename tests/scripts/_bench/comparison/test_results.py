@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[4]
 def example():
     names = results.ENVIRONMENT - {"cpus", "versions"}
     environment = {**dict.fromkeys(sorted(names), "x"), "cpus": 2, "versions": {"python": "3"}}
-    made = results.Results(environment, {"pairs": 3, "seconds": 4.0})
+    made = results.Results(environment, {"pairs": 3, "seconds": 4.0, "warm_up": 12.0})
     state = machine.MachineState(1.25, 0.5, 0.1)
     for target in ("java", "plain"):
         for rate in (10.0, 12.5):
@@ -55,6 +55,27 @@ def test_content_outside_the_schema_is_refused(change) -> None:
     change(content)
     with pytest.raises(results.ResultError):
         results.decode(json.dumps(content))
+
+
+def test_rows_that_were_not_measured_again_are_kept_in_their_order() -> None:
+    new = results.Results(example().environment, {"pairs": 3})
+    state = machine.MachineState(0.0, 0.0, 0.0)
+    new.row("open.sync.2k").add("java", measuring.Run({"p99_us": 1.0}, state))
+    new.row("idle.memory").add("plain", measuring.Run({"rss_mib": 50.0}, state))
+    merged = new.with_rows_of(example())
+    assert [row.workload for row in merged.rows] == [
+        "send.async.1x1",
+        "idle.memory",
+        "open.sync.2k",
+    ]
+    assert merged.row("idle.memory").median("plain", "rss_mib") == 50.0
+    assert new.with_rows_of(None) is new
+
+
+def test_rows_of_another_machine_are_not_kept() -> None:
+    new = results.Results({**example().environment, "cpus": 64}, {"pairs": 3})
+    with pytest.raises(results.ResultError, match="another cpus"):
+        new.with_rows_of(example())
 
 
 def test_text_that_is_not_json_is_refused() -> None:
