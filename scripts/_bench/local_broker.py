@@ -47,9 +47,11 @@ class LocalBroker:
         settings: Mapping[str, object] | None = None,
         *,
         port: int | None = None,
+        java_heap: str = "1g",
     ) -> None:
         self.name = name
         self.port = port or free_port()
+        self._java_heap = java_heap
         work.mkdir(parents=True, exist_ok=True)
         pairs = {
             "brokerName": "b",
@@ -86,7 +88,8 @@ class LocalBroker:
         if self.name == "ours":
             return [str(ROOT / ".venv" / "bin" / "mqbroker"), "-c", str(conf)]
         return [
-            *("java", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", *OPENS, f"-Duser.home={work}"),
+            *("java", f"-Xms{self._java_heap}", f"-Xmx{self._java_heap}", "-XX:+UseG1GC"),
+            *(*OPENS, f"-Duser.home={work}"),
             *(f"-Drocketmq.home.dir={work}", "-Dtls.server.mode=disabled", "-cp"),
             *(f"{java_jars()}/*", "org.apache.rocketmq.broker.BrokerStartup", "-c", str(conf)),
         ]

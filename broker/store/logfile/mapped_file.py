@@ -144,6 +144,24 @@ class MappedFile:
             self.disk.close(fd)
         self.reserved = end
 
+    def expect_small_syncs(self) -> None:
+        """Let each sync write the pages that were written, not large folios around them."""
+        start = self.flushed // PAGE * PAGE
+        if start < self.size:
+            self._advise(lambda mapping: self.disk.expect_small_syncs(mapping, start))
+
+    def expect_reads(self) -> None:
+        """Undo :meth:`expect_small_syncs`."""
+        self._advise(self.disk.expect_reads)
+
+    def _advise(self, advise: Callable[[Mapping], None]) -> None:
+        """Give advice about the mapping; without it the file works as well, only slower."""
+        try:
+            if self._mapping is not None:
+                advise(self._mapping)
+        except (OSError, ValueError) as error:  # ValueError: another thread has closed the file
+            _log.debug("%s: no advice about the mapping: %s", self.path, error)
+
     def sync(self) -> None:
         """Wait until everything written before this call is on the disk; OSError if that fails.
 

@@ -295,6 +295,42 @@ def test_a_roll_syncs_the_old_file_first(stores, inner, gated):
     assert store.flushed_where == result.physical_end
 
 
+class AdvisedDisk(Disk):
+    """Counts the advice for the mappings of a store."""
+
+    def __init__(self) -> None:
+        self.advice: list[tuple[str, int]] = []
+
+    def expect_small_syncs(self, mapping, start):
+        super().expect_small_syncs(mapping, start)
+        self.advice.append(("small syncs", id(mapping)))
+
+    def expect_reads(self, mapping):
+        super().expect_reads(mapping)
+        self.advice.append(("reads", id(mapping)))
+
+
+def test_group_commits_of_a_file_are_expected_until_the_next_file(stores, inner):
+    disk = AdvisedDisk()
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=disk)
+    for _ in range(2):
+        store.put_message(inner(body=bytes(100)))
+        assert store.flush()
+    store.put_message(inner(body=bytes(3000)))
+    store.put_message(inner(body=bytes(3000)))
+    assert store.flush()
+    old, new = (id(file.mapping) for file in store.log.files.files)
+    assert disk.advice == [("small syncs", old), ("reads", old), ("small syncs", new)]
+
+
+def test_an_asynchronous_flush_expects_large_syncs(stores, inner):
+    disk = AdvisedDisk()
+    store = stores.start(stores.config(flush_disk_type="ASYNC_FLUSH"), disk=disk)
+    store.put_message(inner())
+    assert store.flush()
+    assert disk.advice == []
+
+
 def test_a_failed_sync_ends_all_acknowledgements(sync_store, stores, inner, waits, gated):
     kept = sync_store.put_message(inner(body=b"kept"))
     assert sync_store.flush()

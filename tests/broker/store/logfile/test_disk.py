@@ -104,6 +104,37 @@ def test_errors_name_the_file(disk, tmp_path):
         disk.make_folder(str(tmp_path / "plain" / "below"))
 
 
+def random_bytes(path) -> int:
+    """Mapped bytes of a file for which the kernel was advised not to read ahead."""
+    total = size = 0
+    mapped = False
+    with open("/proc/self/smaps", encoding="utf-8") as lines:
+        for line in lines:
+            words = line.split()
+            if words[0].endswith(":"):
+                if words[0] == "VmFlags:" and mapped and "rr" in words:
+                    total += size
+                continue
+            first, last = (int(word, 16) for word in words[0].split("-"))
+            mapped, size = words[-1] == str(path), last - first
+    return total
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the flags of mappings from /proc")
+def test_small_syncs_are_expected_from_a_position_on_until_undone(disk, tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(bytes(16 * 4096))
+    fd = disk.open(str(path))
+    mapping = disk.map(fd, 16 * 4096)
+    disk.close(fd)
+    assert random_bytes(path) == 0
+    disk.expect_small_syncs(mapping, 3 * 4096)
+    assert random_bytes(path) == 13 * 4096
+    disk.expect_reads(mapping)
+    assert random_bytes(path) == 0
+    disk.unmap(mapping)
+
+
 def test_ranges_of_data_pass_over_reserved_space(disk, tmp_path):
     path = str(tmp_path / "f")
     fd = disk.open(path, create=True)

@@ -6,7 +6,7 @@ import pytest
 
 from broker.errors import DiskFullError, StoreError
 from broker.store.logfile.disk import Disk
-from broker.store.logfile.mapped_file import FilePreparer, MappedFile, MappedFileQueue
+from broker.store.logfile.mapped_file import PAGE, FilePreparer, MappedFile, MappedFileQueue
 
 SIZE = 4096
 
@@ -285,3 +285,58 @@ def test_no_space_ahead_of_time_is_met_again_by_the_writer(folder, faulty_disk):
     jobs.pop()()
     with pytest.raises(DiskFullError):
         preparer.take(0)
+
+
+class AdvisedDisk(Disk):
+    """Records the advice; refuses it with ``error``."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.starts: list[int] = []
+        self.error = error
+
+    def expect_small_syncs(self, mapping, start):
+        self.starts.append(start)
+        if self.error is not None:
+            raise self.error
+
+    def expect_reads(self, mapping):
+        self.starts.append(-1)
+        if self.error is not None:
+            raise self.error
+
+
+def advised(folder, disk: Disk) -> MappedFile:
+    return MappedFileQueue(disk, str(folder), 4 * PAGE).create(0)
+
+
+def test_small_syncs_are_expected_from_the_page_of_the_flushed_position(folder):
+    disk = AdvisedDisk()
+    file = advised(folder, disk)
+    file.expect_small_syncs()
+    file.written = PAGE + 100
+    file.sync()
+    file.expect_small_syncs()
+    file.expect_reads()
+    assert disk.starts == [0, PAGE, -1]
+    file.close()
+
+
+def test_a_full_or_closed_file_gets_no_advice(folder):
+    disk = AdvisedDisk()
+    file = advised(folder, disk)
+    file.written = file.size
+    file.sync()
+    file.expect_small_syncs()
+    file.close()
+    file.expect_reads()
+    assert disk.starts == []
+
+
+@pytest.mark.parametrize("error", [OSError(12, "no memory"), ValueError("mmap closed")])
+def test_advice_that_is_refused_raises_nothing(folder, error):
+    disk = AdvisedDisk(error)
+    file = advised(folder, disk)
+    file.expect_small_syncs()
+    file.expect_reads()
+    assert disk.starts == [0, -1]
+    file.close()

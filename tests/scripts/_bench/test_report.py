@@ -1,0 +1,36 @@
+"""scripts/bench report: options, and README.md's table from a result file."""
+
+import pytest
+
+from tests.support.bench_modules import bench_module
+
+report = bench_module("report")
+rendering = bench_module("comparison.rendering")
+
+
+def test_three_pairs_and_three_attempts_are_the_default() -> None:
+    options = report.parse([])
+    assert (options.pairs, options.attempts, options.only) == (3, 3, None)
+    assert report.parse(["--only", "send.sync,pull"]).only == ["send.sync", "pull"]
+
+
+def test_the_table_is_written_from_the_result_file(tmp_path, monkeypatch) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{rendering.BEGIN}\nold\n{rendering.END}\nafter\n")
+    monkeypatch.setattr(report, "README", readme)
+    report.write_readme(report.RESULT_FILE)
+    text = readme.read_text()
+    assert text.startswith(f"before\n{rendering.BEGIN}\nMedians of ")
+    assert text.endswith(f"{rendering.END}\nafter\n")
+    assert "old" not in text.splitlines()
+
+
+@pytest.mark.parametrize("content", ["{", '{"schema": 99}'])
+def test_a_result_file_outside_the_schema_changes_nothing(content, tmp_path, monkeypatch) -> None:
+    readme, path = tmp_path / "README.md", tmp_path / "results.json"
+    readme.write_text("as before")
+    path.write_text(content)
+    monkeypatch.setattr(report, "README", readme)
+    with pytest.raises(SystemExit, match="error: "):
+        report.write_readme(path)
+    assert readme.read_text() == "as before"
