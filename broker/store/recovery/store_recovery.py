@@ -57,7 +57,6 @@ from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE
 from broker.store.recovery.consume_queue_validator import MAX_NOTES, ConsumeQueueValidator
 from broker.store.recovery.index_repairer import IndexRepairer
-from broker.store.recovery.index_validator import IndexValidator
 from broker.store.recovery.log_scan import LogScan
 from broker.store.recovery.queue_type import QueueTypeResolver
 from broker.store.recovery.store_manifest import StoreManifest
@@ -200,8 +199,19 @@ class Recovery:
             start = self._known_good(min(newest, index_start, perhaps_lost))
             return self._scan.check_bodies(self._written_since_checkpoint(), start)
         index_start = self._repair_index(trusted=False)
-        start = min(self._file_of_checkpoint(), self._known_good(perhaps_lost))
-        return max(log_min, min(start, index_start) if index_start >= 0 else start)
+        start = max(log_min, min(self._file_of_checkpoint(), self._known_good(perhaps_lost)))
+        return self._start_for_index(start, index_start)
+
+    def _start_for_index(self, start: int, index_start: int) -> int:
+        """Start of a scan that also fills the index from ``index_start`` on (-1: no index).
+
+        The queues are complete before ``start``: the records before it are only indexed.
+        """
+        if not 0 <= index_start < start:
+            return start
+        is_gone = self._check.is_gone
+        self._reput.skip = lambda topic, offset: offset < start or is_gone(topic, offset)
+        return max(self._log_files.min_offset, index_start)
 
     def _start_after_stop(self, newest: int) -> int:
         report = self.report
@@ -380,8 +390,7 @@ class Recovery:
         """Repair the index; return the physical offset to fill it from, -1 if it has no entries."""
         if self._index is None:
             return -1
-        validator = IndexValidator(self._log_files, self._reput)
-        start = IndexRepairer(self._index, validator, self.report).run(
+        start = IndexRepairer(self._index, self.report).run(
             None if trusted else self._checkpoint.value, self._manifest.indexed
         )
         # Before new entries are added: a removed file must not reappear after a power failure, and
