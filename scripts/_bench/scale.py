@@ -28,12 +28,13 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request
 from broker.remoting.protocol.framing import encode_frame
 from broker.store.config import MessageStoreConfig
-from broker.store.message_store import MessageExtBrokerInner, MessageStore
+from broker.store.message_store import MessageExtBrokerInner, MessageStore, PutMessageStatus
 
 QUEUES: Final = 10
 START_S: Final = 300
 ROUTES: Final = 2000
 TURN: Final = 200
+PART: Final = 5000
 # What may not be exceeded; processor seconds instead of seconds, which other load would change.
 BOUNDS: Final = {
     "clean start cpu s": 12.0,
@@ -69,21 +70,24 @@ def write_table(root: Path, topics: int) -> None:
 
 
 def write_queues(root: Path, stored: int) -> None:
-    """Store one message in each of ``stored`` queues."""
+    """Store one message in each of ``stored`` queues; a part at a time, for the descriptors."""
     config = MessageStoreConfig(
         store_path_root_dir=str(root),
         disk_max_used_space_ratio=95,
         clean_file_forcibly_enable=False,
+        mapped_file_size_commit_log=64 << 20,
     )
-    store = MessageStore(config)
-    store.load()
-    store.start()
-    for number in range(stored):
-        topic = topic_name(number // QUEUES)
-        store.put_message(
-            MessageExtBrokerInner(topic, number % QUEUES, bytes(100), b"TAGS\x01a\x02")
-        )
-    store.shutdown()
+    for first in range(0, stored, PART):
+        store = MessageStore(config)
+        store.load()
+        store.start()
+        for number in range(first, min(first + PART, stored)):
+            inner = MessageExtBrokerInner(
+                topic_name(number // QUEUES), number % QUEUES, bytes(100), b"TAGS\x01a\x02"
+            )
+            if (result := store.put_message(inner)).status is not PutMessageStatus.PUT_OK:
+                sys.exit(f"error: a message is not stored: {result}")
+        store.shutdown()
 
 
 class Standalone:
@@ -93,6 +97,7 @@ class Standalone:
         self.port, self.namesrv = free_port(), free_port()
         conf = root.parent / "broker.conf"
         lines = ["diskMaxUsedSpaceRatio=95", "cleanFileForciblyEnable=false", "brokerIP1=127.0.0.1"]
+        lines.append(f"mappedFileSizeCommitLog={64 << 20}")
         conf.write_text("\n".join(lines) + "\n")
         command = [str(ROOT / ".venv" / "bin" / "mqbroker"), "-c", str(conf), "--store", str(root)]
         command += ["--standalone", "--namesrv-listen", f"127.0.0.1:{self.namesrv}"]

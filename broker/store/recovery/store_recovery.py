@@ -293,7 +293,7 @@ class Recovery:
         limit = self._checkpoint.value.physic_msg_timestamp
         log = self._log_files
         start = log.min_offset
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             low, high = queue.first_offset, queue.max_offset
             middle = high - 1  # most queues have no newer unit
             while low < high:
@@ -311,7 +311,7 @@ class Recovery:
     def _newest_record(self) -> int:
         """Highest physical offset of the last units of all queues, -1 if there are none."""
         newest = -1
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             unit = queue.unit(queue.max_offset - 1) if queue.max_offset > 0 else None
             if unit is not None:
                 newest = max(newest, unit[0])
@@ -469,7 +469,7 @@ class Recovery:
         for topic, noted in self._manifest.deleted.items():
             self._manifest.deleted[topic] = min(noted, end)
         self._manifest.damaged[:] = [(s, min(e, end)) for s, e in self._manifest.damaged if s < end]
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             if queue.truncate_to_log(end):
                 self.report.notes.append(
                     f"{queue.topic.name}/{queue.queue_id}: truncated to the end of the log"
@@ -482,7 +482,7 @@ class Recovery:
 
         Otherwise the CommitLog timestamp of the checkpoint.
         """
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             if queue.max_physical_offset == end and queue.max_offset > 0:
                 unit = queue.unit(queue.max_offset - 1)
                 if unit is not None:
@@ -494,7 +494,7 @@ class Recovery:
 
         **Source:** RocketMQ ConsumeQueueStore#destroy in CommitLog#recoverNormally.
         """
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             if queue.files.files:
                 self.report.notes.append(f"{queue.topic.name}/{queue.queue_id}: no log, removed")
             queue.destroy()
@@ -502,14 +502,12 @@ class Recovery:
     def _settle(self) -> None:
         """Remove queues without files and set offsets, counters and the flushed position."""
         log_min = self._log_files.min_offset
-        for topic in list(self._queues.topics.values()):
-            for queue_id, queue in list(topic.queues.items()):
-                if not queue.files.files:
-                    if not self._disk.exists(queue.files.folder):
-                        del topic.queues[queue_id]
-                    continue
+        for queue in self._queues.visit():
+            if queue.files.files:
                 queue.next_offset = queue.max_offset
                 queue.correct_min_offset(log_min)
+            elif not self._disk.exists(queue.files.folder):
+                del queue.topic.queues[queue.queue_id]
         if self._index is not None:
             self._index.flush_header()
         self._set_flushed_position()
@@ -520,7 +518,7 @@ class Recovery:
         """Rewrite every file in place so that the kernel marks all pages dirty."""
         for file in self._log_files.files.files:
             file.rewrite()
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             for file in queue.files.files:
                 file.rewrite()
         for index in self._index.files if self._index is not None else ():
@@ -533,7 +531,7 @@ class Recovery:
         is synced now (free if no page is dirty), and the queues with their next flush.
         """
         if self.report.clean and not self.report.dispatched:
-            for queue in self._queues.all():
+            for queue in self._queues.visit():
                 queue.mark_flushed()
             return
         self._log_files.files.finalise_removed()
@@ -541,7 +539,7 @@ class Recovery:
             self._touch_everything()
         for file in self._log_files.files.files:
             file.sync()
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             queue.files.finalise_removed()
             queue.mark_dirty()
         self._finalise_index_files()
