@@ -270,7 +270,7 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="topics, connections (default: both)")
     parser.add_argument("--topics", type=int, default=100_000, help="topics (default 100000)")
     parser.add_argument(
-        "--stored", type=int, default=20_000, help="queues with files (default 20000)"
+        "--stored", type=int, default=5_000, help="queues with files (default 5000)"
     )
     parser.add_argument(
         "--connections", type=int, default=10_000, help="idle connections (default 10000)"
