@@ -21,9 +21,10 @@ lost.
 
 Every scanned record is dispatched; queues and index ignore the ones they already contain. A lost or
 truncated queue is therefore rebuilt, where Java leaves it at [0,0]. Index files that may not be on
-disk are removed before the scan, which fills them again: no record is read twice. Corruption truncates the log
-only when no plausible record follows it (see :mod:`broker.store.recovery.log_scan`). Java truncates
-the log there and loses the intact records after it.
+disk are removed before the scan, which fills them again: no record is read twice. Corruption
+truncates the log only when no plausible record follows it (see
+:mod:`broker.store.recovery.log_scan`). Java truncates the log there and loses the intact records
+after it.
 
 **Source:** RocketMQ DefaultMessageStore#load, CommitLog#recoverNormally, #recoverAbnormally,
 StoreCheckpoint.
