@@ -42,7 +42,7 @@ KEPT_FILES: Final = 8
 START_S: Final = 120
 HOUR_S: Final = 3600
 TICKS: Final = os.sysconf("SC_CLK_TCK")
-# What the last third may use relative to the second; other load of the machine changes latency.
+# Limits of the last third relative to the second; other load of the machine changes latency.
 LIMITS: Final = {"memory": 1.15, "descriptors": 1.15, "threads": 1.15, "cpu_us": 1.4, "p50": 3.0}
 SETTINGS: Final = {
     "mappedFileSizeCommitLog": LOG_FILE_BYTES,
@@ -112,7 +112,7 @@ class Broker:
         return int(files[0].name)
 
     def sample(self, took: list[float], messages: int) -> Sample:
-        """What the process uses now; ``took`` and ``messages`` are those of the interval."""
+        """The resources of the process now; ``took`` and ``messages`` are those of the interval."""
         root = Path(f"/proc/{self.process.pid}")
         words = (root / "stat").read_text().rpartition(")")[2].split()
         cpu = (int(words[11]) + int(words[12])) / TICKS
@@ -157,7 +157,7 @@ class Outcomes:
 
 
 class Traffic:
-    """Threads that send and consume until told to stop; counts by kind."""
+    """Threads that send and consume until :meth:`stop`; counts by kind."""
 
     def __init__(self, namesrv: str, body: bytes, pause_s: float) -> None:
         self.counts: Counter[str] = Counter()

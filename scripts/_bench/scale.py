@@ -35,7 +35,7 @@ START_S: Final = 300
 ROUTES: Final = 2000
 TURN: Final = 200
 PART: Final = 5000
-# What may not be exceeded; processor seconds instead of seconds, which other load would change.
+# Limits; processor seconds instead of seconds, which other load would change.
 BOUNDS: Final = {
     "clean start cpu s": 12.0,
     "killed start cpu s": 20.0,
@@ -250,7 +250,7 @@ async def probe_connections(broker: Standalone, count: int, report: Report) -> N
     await asyncio.sleep(5)
     report.add("idle cpu %", (broker.cpu() - cpu) / 5 * 100)
     waits = [await first.call(RequestCode.GET_MAX_OFFSET, fields) for _ in range(500)]
-    report.add("request p50 ms", statistics.median(waits) * 1000, "beside the idle connections")
+    report.add("request p50 ms", statistics.median(waits) * 1000, "of a client among the idle ones")
     await asyncio.gather(*(one.close() for one in (first, *opened)))
 
 

@@ -2,7 +2,7 @@
 
 Our broker writes the store. A power cut leaves `abort` of another kernel and an old checkpoint, so
 both brokers check the whole log. The time runs from the start of the process to "boot success";
-the time over an empty store is shown beside it. Processor seconds are less disturbed by other load.
+the time over an empty store is shown too. Processor seconds are less disturbed by other load.
 
 Exit status 1 if the median of ours exceeds 0.7 of Java's.
 """
@@ -76,7 +76,7 @@ def write_store(root: Path, mib: int, body_bytes: int) -> int:
 
 
 def lose_power(root: Path) -> None:
-    """Leave the files that tell a power cut: an `abort` of another kernel, no checkpoint."""
+    """Leave the files of a store after a power cut: an `abort` of another kernel, no checkpoint."""
     for name in ("checkpoint", "queueEnds.json"):
         (root / name).unlink(missing_ok=True)
     (root / "abort").write_bytes(b"1\n")
