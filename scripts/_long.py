@@ -12,6 +12,7 @@ traffic stops, or if the log does not roll and shrink.
 
 import argparse
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -59,6 +60,13 @@ SETTINGS: Final = {
     "transactionCheckInterval": 5000,
     "transactionTimeOut": 3000,
 }
+
+
+def free_port() -> int:
+    """A port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class Sample(NamedTuple):
@@ -305,9 +313,6 @@ def main() -> int:
     parser.add_argument("--body", type=int, default=4096, help="bytes of a body (default 4096)")
     parser.add_argument("--pause", type=float, default=0.01, help="seconds between rounds")
     options = parser.parse_args()
-    sys.path.insert(0, str(ROOT / "scripts" / "_bench"))
-    from local_broker import free_port
-
     with tempfile.TemporaryDirectory(prefix="mq-long-") as folder:
         broker = Broker(Path(folder), (free_port(), free_port()))
         try:
