@@ -139,9 +139,8 @@ class CleanService:
         """Remove the parts of queues and index that refer to records before the log's start."""
         log_min = self._log.min_offset
         queues, index = self._reput.queues, self._reput.index
-        for queue in queues.all():
+        for queue in queues.visit():
             queue.correct_min_offset(log_min)
-        for queue in queues.all():
             report.removed_consume_queue_files += queue.delete_expired(log_min)
         if index is not None:
             report.removed_index_files = index.delete_expired(log_min)

@@ -307,7 +307,8 @@ class Bench:
     # --- the inspector ------------------------------------------------------------------------
 
     def inspecting(self) -> None:
-        from mqadmin.inspector.directory import Query, StoreDirectory
+        from mqadmin.inspector.directory import StoreDirectory
+        from mqadmin.inspector.query import Query
         from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 
         size = sum(path.stat().st_size for path in log_files(self.root))
@@ -380,7 +381,7 @@ class Bench:
     # --- tools that write copies --------------------------------------------------------------
 
     def repair(self, store: object, count: float, used: int) -> None:
-        from mqadmin.inspector.directory import Query
+        from mqadmin.inspector.query import Query
         from mqadmin.repair.export import export
         from mqadmin.repair.new_store import recover_store
 

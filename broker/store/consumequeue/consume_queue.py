@@ -434,6 +434,16 @@ class ConsumeQueue:
         if self.ext is not None:
             self.ext.close()
 
+    def release_mappings(self) -> None:
+        """Unmap the files until their next use, unless units have been added since the start.
+
+        A mapping costs address space and, before Python 3.13, a descriptor: most of very many
+        queues are idle.
+        """
+        if self._mapping is None:
+            for file in list(self.files.files):
+                file.release_mapping()
+
     def destroy(self) -> None:
         """Remove the queue's folder."""
         self.close()
@@ -467,6 +477,8 @@ class ConsumeQueue:
             self._next_file()
         file = self._file
         assert file is not None
+        if self._mapping is None:
+            self._mapping = file.mapping
         if self._position >= self._limit:
             file.reserve_ahead(min(self._position + size, self._size))
             self._limit = file.reserved // UNIT_SIZE * UNIT_SIZE
@@ -503,9 +515,8 @@ class ConsumeQueue:
         file = self.files.find(end)
         if file is not None:
             self._file = file
-            self._mapping = file.mapping
             self._position = end - file.start
-            self._limit = file.reserved // UNIT_SIZE * UNIT_SIZE
+            self._limit = 0  # the next put maps the file
         for file in files:
             file.written = max(0, min(self._size, end - file.start))
         self.max_physical_offset = self._last_record_end(queue_offset)

@@ -124,6 +124,12 @@ class ConsumeQueueStore:
         for topic in list(self.topics.values()):
             yield from list(topic.queues.values())
 
+    def visit(self) -> Iterator[ConsumeQueue]:
+        """All queues; each is unmapped after its turn, so that few are mapped at a time."""
+        for queue in self.all():
+            yield queue
+            queue.release_mappings()
+
     def survey(
         self, *, crashed: bool = False, killed: bool = False, noted: tuple[int, int] = (0, 0)
     ) -> None:
@@ -166,7 +172,7 @@ class ConsumeQueueStore:
         reported = notes if notes is not None else []
         if not any(queue.files.surveyed is not None for queue in self.all()):
             self.survey(crashed=crashed)
-        for queue in list(self.all()):
+        for queue in self.visit():
             if queue.files.surveyed is not None:
                 queue.load(crashed=crashed, notes=reported)
 

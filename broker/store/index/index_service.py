@@ -111,7 +111,7 @@ class IndexService:
         """Open the index files; a file with another kind of name is ignored and added to ``notes``.
 
         A file without entries is removed. A truncated file is extended with zeros, and recovery
-        keeps its valid entries (see :mod:`broker.store.recovery.index_repairer`).
+        rebuilds it (see :mod:`broker.store.recovery.index_repairer`).
         ``whole_files`` and ``doubtful`` record from which file on recovery must refill the index;
         ``noted_names`` are the expected files.
 

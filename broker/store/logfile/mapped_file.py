@@ -84,17 +84,16 @@ class MappedFile:
     @property
     def mapping(self) -> Mapping:
         """The file's mapped memory, mapped at first use."""
-        if self._mapping is None:
-            self._open()
-        assert self._mapping is not None
-        return self._mapping
+        mapping = self._mapping
+        return mapping if mapping is not None else self._open()
 
     @property
     def view(self) -> memoryview:
         """A read-only view of the mapped memory, for slices without copying."""
-        if self._view is None:
-            self._view = memoryview(self.mapping).toreadonly()
-        return self._view
+        view = self._view
+        if view is None:
+            view = self._view = memoryview(self.mapping).toreadonly()
+        return view
 
     def create(self, reserved: int = -1) -> "MappedFile":
         """Create the file and reserve its first ``reserved`` bytes, by default all of them.
@@ -257,17 +256,25 @@ class MappedFile:
             raise
         self.close()
 
-    def _open(self) -> None:
-        self._map(self.disk.open(self.path))
+    def release_mapping(self) -> None:
+        """Forget the mapping; the next use maps the file again.
 
-    def _map(self, fd: int) -> None:
+        Another thread may still use the old one: both show the same bytes of the page cache. It is
+        unmapped with its last reference.
+        """
+        self._view = self._mapping = None
+
+    def _open(self) -> Mapping:
+        return self._map(self.disk.open(self.path))
+
+    def _map(self, fd: int) -> Mapping:
         """Map the file; keep the descriptor only with ``keep_open``.
 
         Before Python 3.13 a mapping holds a duplicate of the descriptor (see
         ``Disk.map``); thousands of queues should not hold two descriptors each.
         """
         try:
-            self._mapping = self.disk.map(fd, self.size)
+            mapping = self._mapping = self.disk.map(fd, self.size)
         except BaseException:
             self.disk.close(fd)
             raise
@@ -275,6 +282,7 @@ class MappedFile:
             self._fd = fd
         else:
             self.disk.close(fd)
+        return mapping
 
 
 class MappedFileQueue:

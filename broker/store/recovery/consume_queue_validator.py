@@ -49,7 +49,7 @@ class ConsumeQueueValidator:
         ``intact``: the files contain everything that was stored, so the queue ends found on opening
         are correct; otherwise each end is searched again.
         """
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             if self._manifest.is_deleted(queue.topic.name, queue.max_physical_offset - 1):
                 # The deletion was recorded and then interrupted.
                 queue.destroy()
@@ -77,7 +77,7 @@ class ConsumeQueueValidator:
         """
         return [
             (queue, queue.max_offset)
-            for queue in self._queues.all()
+            for queue in self._queues.visit()
             if queue.files.files and queue.files.files[-1].written == queue.files.file_size
         ]
 
@@ -123,7 +123,7 @@ class ConsumeQueueValidator:
                     missing = True
         # A queue that is not in the manifest was created later and starts at 0.
         begins = self._manifest.begins
-        for queue in self._queues.all() if begins is not None else ():
+        for queue in self._queues.visit() if begins is not None else ():
             name, queue_id = queue.topic.name, queue.queue_id
             was = begins.get(name, {}).get(queue_id, 0) if begins is not None else 0
             if queue.files.files and queue.files.files[0].start > was:

@@ -59,6 +59,7 @@ _SEARCH_BYTES: Final = 1 << 20
 PAGE_OUT_BYTES: Final = 16 << 20
 # Shorter scans stay on the slow path: loading the compiled loops would take longer.
 VECTORIZED_FROM_BYTES: Final = 32 << 20
+_PROBE_BYTES: Final = 4096
 _FEW_RECORDS: Final = 16
 _MAX_SLOW: Final = 4096
 # Status besides those of check_record: the record's own physical offset is not its position.
@@ -90,7 +91,7 @@ class LogScan:
     ``trusted_from`` is a physical offset from which the first position without a record is the end
     of the log: no record can have been stored after it. ``last_timestamp`` is the newest
     storeTimestamp read. With ``power_failed`` single sectors of records may be missing. The fast
-    path is used after the first ``vectorized_from_bytes`` bytes.
+    path is used for scans of at least ``vectorized_from_bytes`` bytes.
     """
 
     vectorized_from_bytes = VECTORIZED_FROM_BYTES
@@ -277,8 +278,22 @@ class LogScan:
         self._paged = file.start + position
         file.page_out()
         self._progress.at(self._paged)
-        if self._vectorized is None and self._paged - self._began >= self.vectorized_from_bytes:
+        if self._vectorized is None and (
+            self._paged - self._began >= self.vectorized_from_bytes or self._is_long()
+        ):
             self._vectorized = _vectorized_dispatcher(self._reput)
+
+    def _is_long(self) -> bool:
+        """Return whether the log has bytes where a scan is long enough for the fast path.
+
+        Files are created with their full size: only their content shows how long the log is.
+        """
+        probe = self._began + self.vectorized_from_bytes
+        file = self._log.files.find(probe)
+        if file is None:
+            return False
+        at = probe - file.start
+        return any(file.mapping[at : at + _PROBE_BYTES])
 
     def _scan_vectorized(self, file: MappedFile, position: int) -> int:
         """Dispatch a run of intact records on the fast path; return the position after them.

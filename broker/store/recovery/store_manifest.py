@@ -114,7 +114,7 @@ class StoreManifest:
         self.bounds = bounds
         self.queues = {}
         self.begins = {}
-        for queue in queues.all():
+        for queue in queues.visit():
             name, queue_id = queue.topic.name, queue.queue_id
             end = _flushed_end(queue, bounds.log_end)
             if end > 0:

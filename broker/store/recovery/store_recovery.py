@@ -20,9 +20,11 @@ crash the scan starts earlier if the last file of a queue is full: a further fil
 lost.
 
 Every scanned record is dispatched; queues and index ignore the ones they already contain. A lost or
-truncated queue is therefore rebuilt, where Java leaves it at [0,0]. Corruption truncates the log
-only when no plausible record follows it (see :mod:`broker.store.recovery.log_scan`). Java truncates
-the log there and loses the intact records after it.
+truncated queue is therefore rebuilt, where Java leaves it at [0,0]. Index files that may not be on
+disk are removed before the scan, which fills them again: no record is read twice. Corruption
+truncates the log only when no plausible record follows it (see
+:mod:`broker.store.recovery.log_scan`). Java truncates the log there and loses the intact records
+after it.
 
 **Source:** RocketMQ DefaultMessageStore#load, CommitLog#recoverNormally, #recoverAbnormally,
 StoreCheckpoint.
@@ -57,7 +59,6 @@ from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE
 from broker.store.recovery.consume_queue_validator import MAX_NOTES, ConsumeQueueValidator
 from broker.store.recovery.index_repairer import IndexRepairer
-from broker.store.recovery.index_validator import IndexValidator
 from broker.store.recovery.log_scan import LogScan
 from broker.store.recovery.queue_type import QueueTypeResolver
 from broker.store.recovery.store_manifest import StoreManifest
@@ -200,8 +201,19 @@ class Recovery:
             start = self._known_good(min(newest, index_start, perhaps_lost))
             return self._scan.check_bodies(self._written_since_checkpoint(), start)
         index_start = self._repair_index(trusted=False)
-        start = min(self._file_of_checkpoint(), self._known_good(perhaps_lost))
-        return max(log_min, min(start, index_start) if index_start >= 0 else start)
+        start = max(log_min, min(self._file_of_checkpoint(), self._known_good(perhaps_lost)))
+        return self._start_for_index(start, index_start)
+
+    def _start_for_index(self, start: int, index_start: int) -> int:
+        """Start of a scan that also fills the index from ``index_start`` on (-1: no index).
+
+        The queues are complete before ``start``: the records before it are only indexed.
+        """
+        if not 0 <= index_start < start:
+            return start
+        is_gone = self._check.is_gone
+        self._reput.skip = lambda topic, offset: offset < start or is_gone(topic, offset)
+        return max(self._log_files.min_offset, index_start)
 
     def _start_after_stop(self, newest: int) -> int:
         report = self.report
@@ -283,7 +295,7 @@ class Recovery:
         limit = self._checkpoint.value.physic_msg_timestamp
         log = self._log_files
         start = log.min_offset
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             low, high = queue.first_offset, queue.max_offset
             middle = high - 1  # most queues have no newer unit
             while low < high:
@@ -301,7 +313,7 @@ class Recovery:
     def _newest_record(self) -> int:
         """Highest physical offset of the last units of all queues, -1 if there are none."""
         newest = -1
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             unit = queue.unit(queue.max_offset - 1) if queue.max_offset > 0 else None
             if unit is not None:
                 newest = max(newest, unit[0])
@@ -380,8 +392,7 @@ class Recovery:
         """Repair the index; return the physical offset to fill it from, -1 if it has no entries."""
         if self._index is None:
             return -1
-        validator = IndexValidator(self._log_files, self._reput)
-        start = IndexRepairer(self._index, validator, self.report).run(
+        start = IndexRepairer(self._index, self.report).run(
             None if trusted else self._checkpoint.value, self._manifest.indexed
         )
         # Before new entries are added: a removed file must not reappear after a power failure, and
@@ -460,7 +471,7 @@ class Recovery:
         for topic, noted in self._manifest.deleted.items():
             self._manifest.deleted[topic] = min(noted, end)
         self._manifest.damaged[:] = [(s, min(e, end)) for s, e in self._manifest.damaged if s < end]
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             if queue.truncate_to_log(end):
                 self.report.notes.append(
                     f"{queue.topic.name}/{queue.queue_id}: truncated to the end of the log"
@@ -473,7 +484,7 @@ class Recovery:
 
         Otherwise the CommitLog timestamp of the checkpoint.
         """
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             if queue.max_physical_offset == end and queue.max_offset > 0:
                 unit = queue.unit(queue.max_offset - 1)
                 if unit is not None:
@@ -485,7 +496,7 @@ class Recovery:
 
         **Source:** RocketMQ ConsumeQueueStore#destroy in CommitLog#recoverNormally.
         """
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             if queue.files.files:
                 self.report.notes.append(f"{queue.topic.name}/{queue.queue_id}: no log, removed")
             queue.destroy()
@@ -493,14 +504,12 @@ class Recovery:
     def _settle(self) -> None:
         """Remove queues without files and set offsets, counters and the flushed position."""
         log_min = self._log_files.min_offset
-        for topic in list(self._queues.topics.values()):
-            for queue_id, queue in list(topic.queues.items()):
-                if not queue.files.files:
-                    if not self._disk.exists(queue.files.folder):
-                        del topic.queues[queue_id]
-                    continue
+        for queue in self._queues.visit():
+            if queue.files.files:
                 queue.next_offset = queue.max_offset
                 queue.correct_min_offset(log_min)
+            elif not self._disk.exists(queue.files.folder):
+                del queue.topic.queues[queue.queue_id]
         if self._index is not None:
             self._index.flush_header()
         self._set_flushed_position()
@@ -511,7 +520,7 @@ class Recovery:
         """Rewrite every file in place so that the kernel marks all pages dirty."""
         for file in self._log_files.files.files:
             file.rewrite()
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             for file in queue.files.files:
                 file.rewrite()
         for index in self._index.files if self._index is not None else ():
@@ -524,7 +533,7 @@ class Recovery:
         is synced now (free if no page is dirty), and the queues with their next flush.
         """
         if self.report.clean and not self.report.dispatched:
-            for queue in self._queues.all():
+            for queue in self._queues.visit():
                 queue.mark_flushed()
             return
         self._log_files.files.finalise_removed()
@@ -532,7 +541,7 @@ class Recovery:
             self._touch_everything()
         for file in self._log_files.files.files:
             file.sync()
-        for queue in self._queues.all():
+        for queue in self._queues.visit():
             queue.files.finalise_removed()
             queue.mark_dirty()
         self._finalise_index_files()

@@ -464,12 +464,3 @@ def put_entries(buf, shape, header, entries):
         taken += 1
     header[5] = count
     return taken
-
-
-@njit(cache=True, nogil=True)
-def chain_links(hashes, slots, links, newest):
-    """The entry that each index entry must lead to; ``newest`` (zeros) each slot's newest entry."""
-    for place in range(hashes.shape[0]):
-        slot = hashes[place] % slots
-        links[place] = newest[slot]
-        newest[slot] = place + 1

@@ -1,5 +1,8 @@
 """The table of topics and queues: found by name and by bytes, loaded, deleted, flushed."""
 
+import os
+import weakref
+
 import pytest
 
 from broker.errors import StoreError
@@ -93,3 +96,39 @@ def test_flush_by_pages_and_of_everything(make):
     table.sync(0)
     assert not table.dirty
     assert not table.find("A", 0).dirty
+
+
+class MappingDisk(Disk):
+    """Remembers which mappings of ConsumeQueue files are alive."""
+
+    def __init__(self):
+        super().__init__()
+        self.mapped = weakref.WeakValueDictionary()
+
+    def map(self, fd, length):
+        mapping = super().map(fd, length)
+        if "/consumequeue/" in os.readlink(f"/proc/self/fd/{fd}"):
+            self.mapped[id(mapping)] = mapping
+        return mapping
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.parametrize("stop", ["clean", "killed"])
+def test_queues_are_unmapped_after_the_start_and_mapped_by_use(stores, inner, stop):
+    """Each mapping costs a descriptor before Python 3.13."""
+    store = stores.start()
+    for number in range(20):
+        store.put_message(inner("TopicA", number, body=b"%d" % number))
+    (stores.close if stop == "clean" else stores.kill)(store)
+    disk = MappingDisk()
+    store = stores.start(disk=disk)
+    assert len(disk.mapped) == 0
+    assert store.get_message("TopicA", 3, 0, 32).message_count == 1
+    store.put_message(inner("TopicA", 5, body=b"more"))
+    assert len(disk.mapped) == 2
+    assert store.get_message("TopicA", 5, 0, 32).message_count == 2
+    for _ in store.reput.queues.visit():
+        pass
+    assert len(disk.mapped) == 1
+    store.put_message(inner("TopicA", 3, body=b"more"))
+    assert store.get_message("TopicA", 3, 0, 32).message_count == 2

@@ -1,7 +1,8 @@
-"""IndexRepairer: after a power cut each index file is cut to its valid prefix and completed."""
+"""IndexRepairer: after a power cut doubtful index files are rebuilt by the scan of the log."""
 
 import pytest
 
+from broker.store.dispatch.reput import ReputService
 from broker.store.format.indexfile import ENTRY_SIZE, entry_position
 
 KEYS = 20
@@ -26,24 +27,61 @@ def corrupt(path, number):
     path.write_bytes(data)
 
 
+def entries(path):
+    """Slots and entries of the index file, without the header."""
+    return path.read_bytes()[40 : entry_position(KEYS, 20) + ENTRY_SIZE]
+
+
+def index_paths(stores):
+    return sorted((stores.root / "index").iterdir())
+
+
 @pytest.mark.parametrize("number", [1, 2, 11, KEYS])
-def test_entries_from_the_first_invalid_one_on_are_rebuilt(stores, index_path, number):
-    before = index_path.read_bytes()
+def test_a_corrupt_file_is_rebuilt_with_the_same_entries(stores, index_path, number):
+    before = entries(index_path)
     corrupt(index_path, number)
     store = stores.start()
     for key in range(KEYS):
         assert len(store.query_message("TopicA", f"k{key}", 9, 0, 1 << 62).buffers) == 1
-    notes = [note for note in store.report.notes if index_path.name in note]
-    # without a valid entry the whole file is rebuilt, which another note reports
-    assert [f"{number - 1} valid entries" in note for note in notes] == [True] * (number > 1), notes
+    assert store.report.removed_files == [str(index_path)]
+    assert f"{index_path}: rebuilt from the log" in store.report.notes
     stores.close(store)
-    if number > 1:
-        end = entry_position(KEYS, 20) + ENTRY_SIZE
-        assert index_path.read_bytes()[40:end] == before[40:end]
+    (path,) = index_paths(stores)
+    assert entries(path) == before
 
 
-def test_an_index_without_a_valid_entry_is_removed_and_rebuilt(stores, index_path):
-    corrupt(index_path, 1)
+def test_an_intact_file_not_known_to_be_on_disk_is_rebuilt_with_the_same_bytes(stores, index_path):
+    before = index_path.read_bytes()
     store = stores.start()
     assert store.report.removed_files == [str(index_path)]
-    assert len(store.index.files) == 1
+    stores.close(store)
+    (path,) = index_paths(stores)
+    assert path.read_bytes() == before
+
+
+def test_records_before_the_start_of_the_queues_are_only_indexed(stores, inner, monkeypatch):
+    """The checkpoint is newer than all of the log but its last file: queues there are complete."""
+    config = stores.config(mapped_file_size_commit_log=4096)
+    store = stores.start(config)
+    for number in range(KEYS * 4):
+        store.put_message(inner(body=bytes(100), properties={"KEYS": f"k{number}"}))
+        stores.clock.advance(5000)
+    store.flush()
+    last = store.log.files.files[-1].start
+    before = [path.read_bytes() for path in index_paths(stores)]
+    stores.close(store)
+    (stores.root / "abort").write_bytes(b"")
+    placed = []
+    append = ReputService.append_repaired
+
+    def recorded(self, request, *rest):
+        placed.append(request.physical_offset)
+        append(self, request, *rest)
+
+    monkeypatch.setattr(ReputService, "append_repaired", recorded)
+    store = stores.start(config)
+    assert store.report.scanned_from < last
+    assert placed
+    assert min(placed) >= last
+    stores.close(store)
+    assert [path.read_bytes() for path in index_paths(stores)] == before

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from broker.common.topic import SCHEDULE_TOPIC
-from broker.store.recovery.index_repairer import IndexRepairer
 from broker.store.recovery.log_scan import LogScan
 
 pytest.importorskip("numba", reason="the fast path needs the extra 'fast'")
 
-from broker.store.recovery import vectorized_dispatcher, vectorized_index
+from broker.store.recovery import vectorized_dispatcher
 
 PREPARED, COMMIT, ROLLBACK = 4, 8, 12
 TOPICS = ["TopicA", "TopicB", "%RETRY%group", SCHEDULE_TOPIC, "Größe"]
@@ -105,7 +104,6 @@ def lose_sectors(root: Path, rng: random.Random) -> None:
 
 def recover(stores, root: Path, monkeypatch, vectorized_from_bytes: int):
     monkeypatch.setattr(LogScan, "vectorized_from_bytes", vectorized_from_bytes)
-    monkeypatch.setattr(IndexRepairer, "columns_from", min(vectorized_from_bytes, 1 << 30) or 1)
     stores.root = root
     store = stores.load(stores.config(mapped_file_size_commit_log=16_384))
     report = store.report
@@ -139,7 +137,6 @@ def test_both_ways_leave_the_same(
     stores, inner, tmp_path, rng: random.Random, monkeypatch, lose, rows: int
 ):
     monkeypatch.setattr(vectorized_dispatcher, "ROWS", rows)
-    monkeypatch.setattr(vectorized_index, "ROWS", rows)
     config = stores.config(mapped_file_size_commit_log=16_384)
     store = stores.start(config)
     fill(store, stores, rng, inner, 400)

@@ -217,13 +217,6 @@ def links(hashes: list[int], slots: int) -> tuple[list[int], list[int]]:
     return found, newest
 
 
-def test_chain_links_are_those_of_entries_added_one_by_one(rng: random.Random) -> None:
-    hashes = [rng.randrange(1 << 31) for _ in range(300)]
-    out, newest = np.zeros(300, dtype=np.int64), np.zeros(16, dtype=np.int64)
-    kernels.chain_links(np.array(hashes), 16, out, newest)
-    assert (out.tolist(), newest.tolist()) == links(hashes, 16)
-
-
 def test_wrong_links_are_counted_beyond_the_space_for_them(rng: random.Random) -> None:
     hashes = [rng.randrange(1 << 31) for _ in range(100)]
     right, newest = links(hashes, 8)
