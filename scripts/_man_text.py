@@ -114,6 +114,18 @@ PROSE = {
     Where settings are shown, secrets (keys and values that name a password, secret, credential,
     token or access key) are printed as ******; other hosts see keys that this broker does not read
     without their values.
+
+    POP. An acknowledgement is final when it was answered with success before the invisible time
+    ended and the consumer offset after the message is in consumerOffset.json
+    (flushConsumerOffsetInterval; a stop in order writes the file). From then on neither a stop nor
+    kill -9 delivers the message again, nor with SYNC_FLUSH a power cut: no offset comes into the
+    file before its check points, and acknowledgements merged into them, are flushed. Until then a
+    crash delivers the queue again from the offset in the file, acknowledged messages too, as with
+    a Java broker. With enablePopBufferMerge=false an acknowledgement is in the log when it is
+    answered. With true it may be in memory only; then the offset waits until all messages of the
+    check point are acknowledged or the check point is written (popCkStayBufferTime). An ordered
+    pop has no check points: after kill -9 it resumes at the offset in the file. A message that
+    was never acknowledged is delivered again in every case.
     """,
     "store": """
     A store directory contains all that a broker has stored. The CommitLog contains every message

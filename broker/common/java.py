@@ -42,6 +42,9 @@ def parse_number(
 
     **Source:** java.lang.Long#parseLong.
     """
+    if len(text) < _LONGEST_NUMBER and text.isascii() and text.isdigit():  # almost always
+        number = int(text)
+        return number if minimum <= number <= maximum else None
     digits = text[1:] if text[:1] in ("-", "+", b"-", b"+") else text
     if not (digits.isascii() and digits.isdigit()):
         return None

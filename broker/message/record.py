@@ -256,8 +256,11 @@ def peek_properties(record: Buffer, position: int = 0) -> bytes:
     For filters on records that the store has already checked; empty if there is no record.
     """
     head = peek_record(record, position)
-    if head is None:
-        return b""
+    return b"" if head is None else properties_of(record, head, position)
+
+
+def properties_of(record: Buffer, head: RecordHead, position: int = 0) -> bytes:
+    """Return the raw property string of the record at ``position``, whose head has been read."""
     end = position + head[0]
     topic_at = position + FIXED_SIZES[head[7] >> 4 & 3] + head[14]
     if head[1] == MAGIC_V1:

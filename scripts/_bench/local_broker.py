@@ -104,6 +104,12 @@ class LocalBroker:
         words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(words[11]) + int(words[12])) / TICKS
 
+    def memory_mib(self) -> dict[str, float]:
+        """Memory of the process without pages of mapped files."""
+        words = Path(f"/proc/{self.process.pid}/status").read_text().split()
+        anonymous = int(words[words.index("RssAnon:") + 1]) / 1024
+        return {"anonymous MiB": anonymous}
+
     def stop(self) -> None:
         """Stop the process, after a minute by a kill."""
         if self.process.poll() is None:

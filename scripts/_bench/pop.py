@@ -168,6 +168,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=2, help="turns of each broker (default 2)")
     parser.add_argument("--messages", type=int, default=50_000, help="per measurement")
     parser.add_argument("--body", type=int, default=1024, help="bytes (default 1024)")
+    parser.add_argument("--only", default="", help='workloads with this text ("written 16x2")')
     options = parser.parse_args()
     try:
         import uvloop
@@ -181,14 +182,16 @@ def main() -> int:
     )
     for merge in ("false", "true"):
         for connections, workers, batch in ((1, 1, 32), (16, 2, 32), (16, 2, 1)):
+            kind = "merged" if merge == "true" else "written"
+            workload = f"{kind} {connections}x{workers} batch {batch}"
+            if options.only not in workload:
+                continue
             count = options.messages if batch > 1 else options.messages // 5
             load = Load(connections, workers, batch, count, options.body)
             seen: dict[str, list[Result]] = {name: [] for name in names}
             for _ in range(options.pairs):
                 for name in names:
                     seen[name].append(measure(name, load, merge))
-            kind = "merged" if merge == "true" else "written"
-            workload = f"{kind} {connections}x{workers} batch {batch}"
             best = {name: max(results) for name, results in seen.items()}
             for name, result in best.items():
                 errors = sum(each.errors for each in seen[name])

@@ -4,11 +4,15 @@ Each broker stores timer messages that are due at an even rate, then a burst tha
 second, then recalls. Lateness is the store time of the delivered copy minus the end of its slot:
 the precision (1 s) is not part of it. Run on an idle machine: both brokers share its cores with
 the client.
+
+With ``--pending`` each broker starts with so many further messages in its wheel, due later than the
+measurement: one store in Java's format is made for both. ``--store`` keeps it for the next run.
 """
 
 import argparse
 import asyncio
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -23,11 +27,13 @@ from broker.remoting.protocol.command import RemotingCommand, request
 
 sys.path.insert(0, str(Path(__file__).parent))
 from local_broker import LocalBroker
+from pending_timers import fill
 
 TOPIC = "BenchTimers"
 QUEUES = 4
 WINDOW = 64
 PRECISION_MS = 1_000
+LOG_FILE_BYTES = 256 << 20
 
 
 def now_ms() -> int:
@@ -37,7 +43,7 @@ def now_ms() -> int:
 
 def start(name: str, folder: Path) -> LocalBroker:
     """Start a broker without name server."""
-    settings = {"mappedFileSizeCommitLog": 256 << 20, "recallMessageEnable": "true"}
+    settings = {"mappedFileSizeCommitLog": LOG_FILE_BYTES, "recallMessageEnable": "true"}
     return LocalBroker(name, folder, settings)
 
 
@@ -167,7 +173,20 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=20, help="length of the even load")
     parser.add_argument("--burst", type=int, default=20_000, help="messages due in one second")
     parser.add_argument("--only", choices=["java", "ours"], help="measure one broker")
+    parser.add_argument("--pending", type=int, default=0, help="messages already in the wheel")
+    parser.add_argument("--store", type=Path, help="folder of the store with these messages")
+    parser.add_argument("--fill", action="store_true", help="make that store and measure nothing")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mq-bench-") as folder:
+        filled = options.store or Path(folder) / "store"
+        if options.pending and not filled.exists():
+            rate = fill(filled, options.pending, LOG_FILE_BYTES)
+            print(f"{options.pending} messages put into the wheel, {rate:,.0f}/s", flush=True)
+        return 0 if options.fill else compare(options, filled)
+
+
+def compare(options: argparse.Namespace, filled: Path) -> int:
+    """Measure each broker on a copy of the store ``filled``, if there is one."""
     names = [options.only] if options.only else ["java", "ours"]
     if "java" in names and not shutil.which("java"):
         print("note: no Java here, only our broker is measured", file=sys.stderr)
@@ -175,11 +194,18 @@ def main() -> int:
     results = {}
     for name in names:
         with tempfile.TemporaryDirectory(prefix="mq-bench-") as folder:
+            if filled.exists():
+                subprocess.run(
+                    ["cp", "-r", "--sparse=always", filled, f"{folder}/store"], check=True
+                )
+            began = time.monotonic()
             target = start(name, Path(folder))
+            started = time.monotonic() - began
             try:
                 results[name] = asyncio.run(
                     measure(target, options.rate, options.seconds, options.burst)
                 )
+                results[name] |= {"start ms": 1_000 * started, **target.memory_mib()}
             finally:
                 target.stop()
     print(f"{'':14}" + "".join(f"{name:>12}" for name in results))

@@ -143,12 +143,14 @@ class Audit:
             self._await(lambda: self._not_retried(client), "sent-back messages never delivered")
             self._check_transactions(client)
             self._check_bulk(client)
-            pops = pop_load.PopAudit(ledger.pops)
-            address = self.child.address
-            self._await(
-                lambda: pops.missing(client, address), "unacknowledged messages never popped"
-            )
-            pops.note_acknowledged()
+            for popped in (ledger.pops, ledger.ordered_pops):
+                self._check_pops(client, pop_load.PopAudit(popped))
+
+    def _check_pops(self, client: BlockingClient, pops: pop_load.PopAudit) -> None:
+        """Every message that was never acknowledged can be popped."""
+        address = self.child.address
+        self._await(lambda: pops.missing(client, address), "unacknowledged messages never popped")
+        pops.note_acknowledged()
 
     def _check_bulk(self, client: BlockingClient) -> None:
         """Every message of an inner batch is at its place, once."""
@@ -236,11 +238,12 @@ class Audit:
                     found.append((key.partition("@")[0], queue_id, offset))
         return found
 
-    def note_stopped(self) -> None:
-        """The broker has stopped in order: note the offsets that are in their file."""
+    def note_ended(self) -> None:
+        """The broker has ended, in order or by a kill: note the offsets that are in their file."""
         text = _offsets_text(self.child.store / "config")
         table = config_files.decode_consumer_offset(text).offsets if text else {}
-        self.ledger.pops.note_stopped(table.get(f"{pop_load.TOPIC}@{pop_load.GROUP}", {}))
+        for pops in (self.ledger.pops, self.ledger.ordered_pops):
+            pops.note_ended(table.get(f"{pops.topic}@{pop_load.GROUP}", {}))
 
     def check_progress(self, progress: list[tuple[str, int, int]]) -> None:
         """No progress file was ahead of its queue, now that the broker has started again."""

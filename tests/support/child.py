@@ -44,6 +44,7 @@ class Child:
         self.config = folder / "broker.conf"
         self.address = ""
         self.ready_line = ""
+        self.settings = settings
         self.limits: Callable[[], None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)

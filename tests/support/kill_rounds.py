@@ -25,7 +25,10 @@ SETTINGS = {
     "enableLmq": "true",
     "recallMessageEnable": "true",
     "flushConsumerOffsetInterval": "300",
+    **pop_load.SETTINGS,
 }
+# Drawn for each life of the broker.
+POP_SETTINGS = ("enablePopBufferMerge", "enablePopBatchAck")
 
 
 class KillRounds:
@@ -34,6 +37,9 @@ class KillRounds:
     def __init__(self, child: Child, rng: random.Random) -> None:
         self.child = child
         self.rng = rng
+        # The version of the pop retry topics lasts: version 1 is popped with either.
+        version_2 = rng.choice(("true", "false"))
+        self._settings = {**child.settings, "enableRetryTopicV2": version_2}
         self.ledger = Ledger()
         self.audit = Audit(child, self.ledger)
         self.ends: list[dict[int, int]] = [{}]
@@ -67,6 +73,7 @@ class KillRounds:
             topic_request(MIRROR),
             topic_request(BULK, attributes="+queue.type=BatchCQ"),
             topic_request(pop_load.TOPIC),
+            topic_request(pop_load.ORDERED),
             group_request(GROUP),
             group_request(pop_load.GROUP),
         )
@@ -77,15 +84,19 @@ class KillRounds:
 
     def _start(self) -> None:
         began = time.monotonic()
+        drawn = {name: self.rng.choice(("true", "false")) for name in POP_SETTINGS}
+        self.child.configure(**self._settings, **drawn)
         self.child.start()
         self.ledger.pops.begin_life()
+        self.ledger.ordered_pops.begin_life()
         self.audit.starts += 1
         self.ready_seconds.append(time.monotonic() - began)
 
     def _round(self) -> None:
         rng, child = self.rng, self.child
         first = not self.kinds
-        # The first round has every kind of traffic, and a stop in order after it.
+        # The first round has every kind of traffic, and a stop in order after it: some
+        # acknowledgements last. (A kill may come before the first offset is in the file.)
         count = 1500 if first else rng.choice((1, 20, 300, 1500))
         if rng.random() < 0.2:
             # Killed while it starts, that is while it recovers.
@@ -117,7 +128,6 @@ class KillRounds:
         # Answers that the broker sent before its end are acknowledgements.
         senders.drain()
         child.wait()
-        if kind == "term":
-            self.audit.note_stopped()
+        self.audit.note_ended()
         if kind == "other kernel":
             child.forget_kernel()

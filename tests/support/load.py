@@ -44,7 +44,13 @@ EVERYTHING = (
     "for pop",
     "pop",
     "ack",
+    "ack",
+    "batch ack",
     "change invisible time",
+    "for ordered pop",
+    "ordered pop",
+    "ordered ack",
+    "ordered change",
     "mirrored",
     "light",
     "sent back",
@@ -55,7 +61,14 @@ EVERYTHING = (
     "end",
 )
 # The topic of a kind; TOPIC of the others.
-TOPICS = {"transactional": payer.TOPIC, "inner batch": BULK, "for pop": pop_load.TOPIC}
+TOPICS = {
+    "transactional": payer.TOPIC,
+    "inner batch": BULK,
+    "for pop": pop_load.TOPIC,
+    "for ordered pop": pop_load.ORDERED,
+}
+POPS = {"pop", "ack", "batch ack", "change invisible time"}
+ORDERED_POPS = {"ordered pop", "ordered ack", "ordered change"}
 MADE_AT_MOST = 40  # topics, and as many groups: each making writes the whole file
 
 
@@ -82,6 +95,7 @@ class Ledger:
         self.commits: defaultdict[int, set[int]] = defaultdict(set)
         self.bulk: dict[tuple[int, int], int] = {}  # as acked, of BULK
         self.pops = pop_load.PopLedger()
+        self.ordered_pops = pop_load.PopLedger(pop_load.ORDERED)
         self.topics: set[str] = set()
         self.groups: set[str] = set()
         self.made = 0
@@ -102,8 +116,9 @@ class Ledger:
         if kind in ("delayed", "timer"):
             self.timers.note_stored(numbers.start, answer)
             return
-        if kind == "for pop":
-            self.pops.note_stored(numbers.start)
+        if kind.startswith("for "):
+            pops = self.pops if kind == "for pop" else self.ordered_pops
+            pops.note_stored(numbers.start)
             return
         if kind == "transactional":
             self.halves[numbers.start] = payer.place_of(answer)
@@ -264,8 +279,10 @@ class Senders:
             return command, None if unknown else _Sent("end", 0, lambda _: None)
         if kind == "recall" and (timers := ledger.timers.recallable()):
             return self._recall(self._rng.choice(timers))
-        if kind in ("pop", "ack", "change invisible time"):
-            return self._pop_request(kind)
+        if kind in POPS:
+            return self._pop_request(kind, ledger.pops)
+        if kind in ORDERED_POPS:
+            return self._pop_request(kind, ledger.ordered_pops)
         if kind in ("sent back", "commit", "administration", "end", "recall"):
             kind = "plain"
         numbers = range(ledger.sent, ledger.sent + (5 if kind.endswith("batch") else 1))
@@ -278,14 +295,19 @@ class Senders:
         command = timers.recall_request(number, TOPIC)
         return command, _Sent("recall", 0, lambda _: timers.note_recalled(number))
 
-    def _pop_request(self, kind: str) -> tuple[RemotingCommand, _Sent]:
-        pops = self.ledger.pops
-        if kind == "pop" or not pops.held:
-            return pop_load.pop_request(), _Sent("pop", 0, pops.note_popped)
-        held = pops.held.pop(self._rng.randrange(len(pops.held)))
-        if kind == "ack":
-            return pops.ack_request(held), _Sent("ack", 0, lambda _: pops.note_acked(held))
-        invisible_ms = self._rng.choice((1_000, pop_load.INVISIBLE_MS))
+    def _pop_request(self, kind: str, pops: pop_load.PopLedger) -> tuple[RemotingCommand, _Sent]:
+        rng, invisible_ms = self._rng, self._rng.choice(pop_load.INVISIBLE_MS)
+        if kind.endswith("pop") or not pops.held:
+            kind = "ordered pop" if pops.ordered else "pop"
+            return pops.pop_request(invisible_ms), _Sent(kind, 0, pops.note_popped)
+        if kind == "batch ack":
+            rng.shuffle(pops.held)
+            batch, pops.held = pops.held[: pop_load.BATCH], pops.held[pop_load.BATCH :]
+            command = pops.batch_ack_request(batch)
+            return command, _Sent(kind, 0, lambda _: pops.note_acked(*batch))
+        held = pops.held.pop(rng.randrange(len(pops.held)))
+        if kind.endswith("ack"):
+            return pops.ack_request(held), _Sent(kind, 0, lambda _: pops.note_acked(held))
         command = pops.change_request(held, invisible_ms)
         return command, _Sent(kind, 0, lambda answer: pops.note_changed(held, answer))
 

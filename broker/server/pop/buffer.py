@@ -10,6 +10,8 @@
 The consumer offset of a queue may be persisted only when every check point up to it is done or in
 the log: a buffered check point is lost by a crash, and its messages must be delivered again then.
 Therefore the offsets of a queue wait in line; the next pop continues at :meth:`latest_offset`.
+So an acknowledgement in memory lasts as one in the log does: an offset in the file is after its
+message only when the acknowledgement is flushed or its check point is done.
 
 A pure object that receives the time as an argument; ``take_due`` returns the entries to write.
 

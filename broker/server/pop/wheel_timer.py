@@ -4,8 +4,10 @@ An acknowledgement that was accepted in time must be read before its check point
 timer's progress counts only once the delivered records are visible in the revive topic. A reading
 is confirmed in two steps: everything that was in the log at that moment is dispatched and in the
 wheel; then everything that the wheel delivered meanwhile is dispatched. The first step is needed
-because an acknowledgement may be in the log, not dispatched and due already: after a kill, or while
-the dispatch is slow. A confirmed reading stays valid: a message stored later is due later.
+because an acknowledgement may be in the log, not dispatched and due already: after a restart, or
+while the dispatch is slow. It comes into a slot that counted as finished, so the first step lowers
+the reading to the first slot that is not. A confirmed reading stays valid: a message stored later
+is due later.
 """
 
 from typing import Protocol
@@ -71,6 +73,8 @@ class WheelTimer:
         time_ms, end = self._reading
         if self._delivered_end is None and end <= dispatched and timers.offset_behind == 0:
             self._delivered_end = store.max_physical_offset
+            time_ms = min(time_ms, timers.read_time_ms)
+            self._reading = time_ms, end
         if self._delivered_end is not None and self._delivered_end <= dispatched:
             self._confirmed_ms = max(self._confirmed_ms, time_ms)
             self._reading = self._delivered_end = None

@@ -19,8 +19,8 @@ from broker.message.record import (
     FIXED_SIZES,
     MAGIC_V1,
     RecordHead,
-    peek_properties,
     peek_record,
+    properties_of,
 )
 from broker.store.results import MessageExtBrokerInner
 
@@ -28,6 +28,9 @@ DELAY_SEC: Final = props.PROPERTY_TIMER_DELAY_SEC
 DELAY_MS: Final = props.PROPERTY_TIMER_DELAY_MS
 DELIVER_MS: Final = props.PROPERTY_TIMER_DELIVER_MS
 REQUEST_PROPERTIES: Final = (DELAY_SEC, DELAY_MS, DELIVER_MS)
+_REQUESTS: Final = frozenset(REQUEST_PROPERTIES)
+_DELAYS: Final = ((DELAY_SEC.encode(), 1_000), (DELAY_MS.encode(), 1))
+_DELAY_PREFIX: Final = b"TIMER_DELAY_"
 
 OUT_MS: Final = props.PROPERTY_TIMER_OUT_MS.encode()
 ENQUEUE_MS: Final = props.PROPERTY_TIMER_ENQUEUE_MS.encode()
@@ -84,8 +87,10 @@ class TimerMessage(NamedTuple):
     @property
     def delay_ms(self) -> int | None:
         """The delay that the producer requested; None if it requested a time."""
-        for name, factor in ((DELAY_SEC, 1_000), (DELAY_MS, 1)):
-            text = peek_property(self.properties, name.encode())
+        if _DELAY_PREFIX not in self.properties:
+            return None
+        for name, factor in _DELAYS:
+            text = peek_property(self.properties, name)
             if text is not None:
                 delay = parse_number(text, 0, INT64_MAX)
                 return None if delay is None else delay * factor
@@ -101,7 +106,7 @@ def is_timer_request(topic: str, properties: Mapping[str, str]) -> bool:
     """
     if topic == TIMER_TOPIC or props.PROPERTY_TIMER_OUT_MS in properties:
         return False
-    return any(name in properties for name in REQUEST_PROPERTIES)
+    return not _REQUESTS.isdisjoint(properties)
 
 
 def deliver_time(properties: Mapping[str, str], now_ms: int) -> int | None:
@@ -129,7 +134,7 @@ def decode_timer_message(record: memoryview) -> TimerMessage:
     head = peek_record(record)
     if head is None or head.total_size != len(record):
         raise RemoteProtocolError("not a message record")
-    properties = peek_properties(record)
+    properties = properties_of(record, head)
     out_ms = _number(properties, OUT_MS, INT64_MAX)
     real_topic = peek_property(properties, REAL_TOPIC)
     if not real_topic or real_topic in _FORBIDDEN:

@@ -18,6 +18,7 @@ import logging
 import os
 import random
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from broker.common.java import string_hash, to_int32
@@ -80,6 +81,11 @@ _REFUSED_FOR_GOOD: Final = {
     PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
 }
 _ILLEGAL: Final = PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL
+
+
+@lru_cache(maxsize=1_024)
+def _topic_hash(topic: str) -> int:
+    return to_int32(string_hash(topic))
 
 
 class TimerMessageStore:
@@ -391,7 +397,7 @@ class TimerMessageStore:
                 time_ms - write_time,
                 unit.physical_offset,
                 unit.size,
-                to_int32(string_hash(topic)),
+                _topic_hash(topic),
             ),
         )
         self.metrics.add(message.real_topic, -1 if message.deletes else 1, write_time)

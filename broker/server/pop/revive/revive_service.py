@@ -104,10 +104,14 @@ class PopReviveService:
         for step in range(count):
             queue = self.queues[(self._first + step) % count]
             complete = self._read(queue)
-            # An unread record may be an acknowledgement that was due up to 1 s before
-            # the latest record read: the timer delivers each second in any order.
-            safe_ms = delivered_until_ms if complete else queue.read_until_ms - TIMER_PRECISION_MS
-            budget = self._decide(queue, budget, safe_ms)
+            if complete:
+                budget = self._decide(queue, budget, delivered_until_ms)
+            elif queue.full:
+                # An unread record may be an acknowledgement that was due up to 1 s before
+                # the latest record read: the timer delivers each second in any order.
+                budget = self._decide(queue, budget, queue.read_until_ms - TIMER_PRECISION_MS)
+            # Else the rest is read first: after a restart records that were due earlier may
+            # follow, since they came into the wheel later.
             self._commit(queue)
             if budget <= 0 or not (complete or queue.full):
                 self._first = (queue.queue_id + 1) % count

@@ -17,6 +17,8 @@ from broker.common.java import string_hash
 from broker.common.topic import revive_topic
 from broker.message import message as props
 from broker.message.check_point import (
+    ACK_TAG,
+    BATCH_ACK_TAG,
     CK_TAG,
     AckMsg,
     PopCheckPoint,
@@ -31,6 +33,7 @@ from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMes
 log = logging.getLogger("broker.server")
 
 CK_LEAD_MS: Final = 1_000  # ackTimeInterval
+_TAGS_CODES: Final = {tag: string_hash(tag) for tag in (CK_TAG, ACK_TAG, BATCH_ACK_TAG)}
 # Delays of a check point that is written again because a message could not be revived, in s.
 REWRITE_S: Final = (
     10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200,
@@ -107,7 +110,7 @@ class ReviveTopic:
             born_timestamp=parts.clock.now_ms(),
             born_host=host,
             store_host=host,
-            tags_code=string_hash(properties[props.PROPERTY_TAGS]),
+            tags_code=_TAGS_CODES[properties[props.PROPERTY_TAGS]],
         )
         reason = parts.timer.defer(inner, properties)
         if reason is not None:

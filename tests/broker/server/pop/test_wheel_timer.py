@@ -62,6 +62,19 @@ def test_a_message_that_was_in_the_log_and_not_in_the_wheel_is_delivered_first(d
     assert timer.delivered_until_ms() == 2_000
 
 
+def test_a_message_that_was_due_before_it_came_into_the_wheel_is_delivered_first(desk) -> None:
+    """After a kill the wheel is empty at first, and the reading is the present time."""
+    timers = Timers()
+    timer = WheelTimer(desk.store)
+    timer.attach(timers)
+    timers.read_time_ms, timers.offset_behind = 9_000, 1
+    assert timer.delivered_until_ms() == 0
+    timers.read_time_ms, timers.offset_behind = 5_000, 0  # in its slot, which is not delivered
+    assert timer.delivered_until_ms() == 5_000
+    timers.read_time_ms = 9_000
+    assert timer.delivered_until_ms() == 9_000
+
+
 def test_without_timer_messages_nothing_can_be_deferred(desk) -> None:
     timer = WheelTimer(desk.store)
     assert not timer.available

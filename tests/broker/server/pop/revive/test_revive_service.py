@@ -3,9 +3,15 @@
 import pytest
 
 from broker.message.check_point import REVIVE_GROUP
-from broker.message.message import PROPERTY_TAGS
+from broker.message.message import PROPERTY_TAGS, PROPERTY_TIMER_OUT_MS
 from broker.message.properties import encode_properties
-from broker.server.pop.revive.revive_service import MESSAGES_PER_RUN, PopReviveService, normal_topic
+from broker.server.pop.revive.revive_service import (
+    MESSAGES_PER_RUN,
+    READS_PER_RUN,
+    RECORDS_PER_READ,
+    PopReviveService,
+    normal_topic,
+)
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 
 
@@ -132,6 +138,22 @@ def test_one_run_is_bounded_and_the_next_continues(desk, client) -> None:
         runs += 1
     assert desk.pop_service.revive.revived == number
     assert runs >= 5
+
+
+def test_unread_acknowledgements_of_a_long_queue_are_read_before_the_decision(desk, client) -> None:
+    """After a restart an acknowledgement may follow records that were due later."""
+    desk.send()
+    popped = client.pop(invisibleTime=1_000)
+    desk.clock.advance(10_000)
+    desk.timer.run()
+    desk.store.dispatch()
+    due = {PROPERTY_TAGS: "ck", PROPERTY_TIMER_OUT_MS: str(desk.clock.now_ms())}
+    name, properties = desk.pop_service.topic.name, encode_properties(due)
+    for _ in range(RECORDS_PER_READ * READS_PER_RUN):
+        desk.store.put_message(MessageExtBrokerInner(name, 0, b"junk", properties))
+    client.ack(popped[0])
+    desk.advance(5_000)
+    assert desk.pop_service.revive.revived == 0
 
 
 def test_the_retry_topic_is_used_when_its_file_contains_it(desk, client, monkeypatch) -> None:
