@@ -16,6 +16,7 @@ wakes for heartbeats, for a record of an unknown topic, and at the end of the co
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Container
 from typing import Final, Protocol
 
@@ -27,7 +28,7 @@ from broker.server.ha.config import HaConfig
 from broker.server.ha.master_stream import MasterStream
 from broker.server.ha.tasks import cancel
 from broker.server.ha.tls import make_context
-from broker.store.ha.frames import TransferDecoder, encode_report
+from broker.store.ha.frames import Transfer, TransferDecoder, encode_report
 from broker.store.ha.overlap import DivergedError, OverlapCheck
 from broker.store.ha.received_records import ReceivedRecords
 from broker.store.message_store import MessageStore
@@ -86,6 +87,8 @@ class HAClient:
         self._stream: MasterStream | None = None
         self._decoder = TransferDecoder()
         self._received: ReceivedRecords | None = None
+        # Parts of transfers after a record of an unknown topic, of one read at most.
+        self._later: deque[Transfer] = deque()
         self._reads = 0
         self._reported = -1
         self._master = ""
@@ -178,6 +181,7 @@ class HAClient:
         """One connection. True when it has ended, False if a new request needs another one."""
         self._decoder = TransferDecoder()
         self._received = None
+        self._later.clear()
         request = overlap.requests
         self._report(0 if overlap.done else overlap.request)
         if overlap.done:
@@ -193,10 +197,9 @@ class HAClient:
                     self._compare(overlap, offset, part)
                     if overlap.requests != request:
                         return False
-                elif part:
-                    self._append(offset, part)
-                self._master_end = max(self._master_end, offset + len(part))
-        self._acknowledge()
+                else:
+                    self._later.append(Transfer(offset, part))
+        self._append_later()
         await self._copy(stream)
         return True
 
@@ -224,13 +227,9 @@ class HAClient:
     def _copy_now(self, data: bytes) -> None:
         """Validate, append and acknowledge received bytes."""
         self._note_read(data)
-        for offset, part in self._decoder.feed(data):
-            if part:
-                self._append(offset, part)
-            if offset + len(part) > self._master_end:
-                self._master_end = offset + len(part)
-        self._acknowledge()
-        if self._received is not None and self._received.unknown_topic is not None:
+        self._later += self._decoder.feed(data)
+        self._append_later()
+        if self._later or (self._received and self._received.unknown_topic is not None):
             assert self._stream is not None
             self._stream.pause()
 
@@ -300,6 +299,21 @@ class HAClient:
             )
             self._blank_end = received.blank_end
 
+    def _append_later(self) -> None:
+        """Append parts of transfers, up to the first record of an unknown topic; acknowledge.
+
+        A part is in one file. Records that wait for their topic must be, too.
+        """
+        received, later = self._received, self._later
+        assert received is not None
+        while later and received.unknown_topic is None:
+            offset, part = later.popleft()
+            if part:
+                self._append(offset, part)
+            if offset + len(part) > self._master_end:
+                self._master_end = offset + len(part)
+        self._acknowledge()
+
     async def _add_topics(self) -> None:
         """Append the records that wait for a copy of their topics."""
         received, topics = self._received, self._topics
@@ -307,7 +321,7 @@ class HAClient:
         while (topic := received.unknown_topic) is not None and topics is not None:
             await topics.add_topic(topic)
             self._append(received.next_offset, b"")
-            self._acknowledge()
+            self._append_later()
 
     @property
     def _acknowledged(self) -> int:
