@@ -295,7 +295,7 @@ class HAClient:
         valid = received.feed(physical_offset, data)
         if valid is not None:
             self._store.writer.append_replica(
-                valid.data, valid.physical_offset, valid.store_timestamp, valid.positions
+                valid.data, valid.physical_offset, valid.store_timestamp, valid.records
             )
             self._blank_end = received.blank_end
 
