@@ -194,7 +194,7 @@ class HAClient:
                 return True
             for offset, part in self._decoder.feed(data):
                 if self._received is None:
-                    self._compare(overlap, offset, part)
+                    self._received = self._compare(overlap, offset, part)
                     if overlap.requests != request:
                         return False
                 else:
@@ -203,16 +203,20 @@ class HAClient:
         await self._copy(stream)
         return True
 
-    def _compare(self, overlap: OverlapCheck, offset: int, part: bytes) -> None:
-        """Compare received bytes with the own log; append those after it when they agree."""
+    def _compare(self, overlap: OverlapCheck, offset: int, part: bytes) -> ReceivedRecords | None:
+        """Compare received bytes with the own log; keep those after it when they agree.
+
+        None while more bytes, or a new request, are needed.
+        """
         request = overlap.requests
         if not part:
             overlap.master_ends(offset)
         rest = overlap.feed(offset, part) if part else None
-        if overlap.requests == request and overlap.done:
-            self._received = self._begin()
-            if rest:
-                self._append(offset + len(part) - len(rest), rest)
+        if overlap.requests != request or not overlap.done:
+            return None
+        if rest:
+            self._later.append(Transfer(offset + len(part) - len(rest), rest))
+        return self._begin()
 
     async def _copy(self, stream: MasterStream) -> None:
         """Copy until the connection ends, after both logs were found equal."""
