@@ -25,7 +25,7 @@ from broker.errors import RemoteProtocolError, RequestTimeoutError
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import HAConnection
-from broker.server.ha.master_stream import MasterStream
+from broker.server.ha.link.master_stream import MasterStream
 from broker.server.ha.service import HAService
 from broker.store.config_file import ConfigFile
 from broker.store.format import config as files

@@ -25,9 +25,9 @@ from broker.common.clock import Clock
 from broker.errors import RocketMQError, StoreError
 from broker.remoting.protocol.body.ha import HAClientRuntimeInfo, HARuntimeInfo
 from broker.server.ha.config import HaConfig
-from broker.server.ha.master_stream import MasterStream
+from broker.server.ha.link.master_stream import MasterStream
+from broker.server.ha.link.tls import make_context
 from broker.server.ha.tasks import cancel
-from broker.server.ha.tls import make_context
 from broker.store.ha.frames import Transfer, TransferDecoder, encode_report
 from broker.store.ha.overlap import DivergedError, OverlapCheck
 from broker.store.ha.received_records import ReceivedRecords

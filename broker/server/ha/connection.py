@@ -34,7 +34,7 @@ from broker.common.address import format_address
 from broker.common.thread_name import show_thread_name
 from broker.errors import RemoteProtocolError
 from broker.server.ha.config import HaConfig
-from broker.server.ha.tls import TlsSocket
+from broker.server.ha.link.tls import TlsSocket
 from broker.store.commitlog import CommitLog
 from broker.store.ha.frames import ReportDecoder, encode_transfer_header
 
@@ -409,7 +409,7 @@ class HAConnection:
             self._give_back(error)
 
     def _pass(self, parts: list[memoryview]) -> None:
-        """Pass parts to the socket; what it does not accept is sent by the thread."""
+        """Pass parts to the socket; the thread sends the bytes that it does not accept."""
         try:
             sent = self._sock.sendmsg(parts)
         except BlockingIOError:

@@ -21,7 +21,7 @@ from broker.remoting.protocol.rpc import Access
 from broker.remoting.security.access import AccessRules
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import FlowControl, HAConnection
-from broker.server.ha.tls import make_context
+from broker.server.ha.link.tls import make_context
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.store.ha.acknowledgements import Acknowledgements, ReplicaCallback
 from broker.store.ha.slave_table import SlaveReport

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from broker.errors import StoreError
-from broker.server.ha.master_stream import MAX_KEPT_BYTES, MasterStream
+from broker.server.ha.link.master_stream import MAX_KEPT_BYTES, MasterStream
 
 
 class Transport:
