@@ -184,21 +184,21 @@ class HAClient:
         self._later.clear()
         request = overlap.requests
         self._report(0 if overlap.done else overlap.request)
-        if overlap.done:
-            self._received = self._begin()
-        while self._received is None:
+        received = self._begin() if overlap.done else None
+        while received is None:
             data = await self._receive(stream)
             if not data:
                 overlap.master_refuses()
                 self._stopped("the master closed the connection")
                 return True
             for offset, part in self._decoder.feed(data):
-                if self._received is None:
-                    self._received = self._compare(overlap, offset, part)
+                if received is None:
+                    received = self._compare(overlap, offset, part)
                     if overlap.requests != request:
                         return False
                 else:
                     self._later.append(Transfer(offset, part))
+        self._received = received
         self._append_later()
         await self._copy(stream)
         return True
