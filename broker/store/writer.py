@@ -28,6 +28,7 @@ from broker.store.encoded_batch import EncodedBatch
 from broker.store.faults.handler import FaultHandler
 from broker.store.faults.running_flags import RunningFlags
 from broker.store.format.consumequeue import is_queue_name, peek_inner_count
+from broker.store.format.ha import ReplicatedRecord
 from broker.store.results import (
     MessageExtBrokerInner,
     PutBatchResult,
@@ -146,12 +147,12 @@ class StoreWriter:
         data: bytes,
         physical_offset: int,
         last_store_timestamp: int,
-        positions: Sequence[int] = (),
+        records: Sequence[ReplicatedRecord] = (),
     ) -> None:
         """Append validated bytes of the master's log; dispatch and flush follow as after a put.
 
-        ``positions``: where the records in ``data`` start, if it consists of records. They are
-        dispatched without reading the log again.
+        ``records``: those in ``data``, if it consists of records. They are dispatched without
+        reading the log again.
         Errors as in CommitLog.append_replica; a full disk is recorded, too.
         """
         try:
@@ -159,7 +160,7 @@ class StoreWriter:
         except DiskFullError as error:
             self._faults.disk_full(error)
             raise
-        self._reput.note_replica(data, physical_offset, positions)
+        self._reput.note_replica(physical_offset, records)
         if not self._scheduler.scheduled:
             self._scheduler.schedule()
 

@@ -25,6 +25,7 @@ from broker.errors import RemoteProtocolError, RequestTimeoutError
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import HAConnection
+from broker.server.ha.link.master_stream import MasterStream
 from broker.server.ha.service import HAService
 from broker.store.config_file import ConfigFile
 from broker.store.format import config as files
@@ -143,6 +144,7 @@ class SimHAService(HAService):
             self._flow,
             on_report=self._reported,
             on_closed=self._closed,
+            on_level=lambda _connection: False,
             mark_bytes=self._free_mark(),
         )
         self._enter(connection)
@@ -151,11 +153,10 @@ class SimHAService(HAService):
 
 
 class LinkEnd:
-    """The slave's end, as HAClient uses a StreamWriter."""
+    """The slave's end, as HAClient uses a transport."""
 
     def __init__(self, link: "SimLink") -> None:
         self._link = link
-        self.transport = self
 
     def write(self, data: bytes) -> None:
         """A report."""
@@ -167,8 +168,11 @@ class LinkEnd:
     def abort(self) -> None:
         self._link.cut()
 
-    async def wait_closed(self) -> None:
-        pass
+    def pause_reading(self) -> None:
+        self._link.paused = True
+
+    def resume_reading(self) -> None:
+        self._link.paused = False
 
 
 class SimLink:
@@ -177,7 +181,9 @@ class SimLink:
     def __init__(self, pair: "SimPair", limits: tuple[int, int]) -> None:
         self.closed = False
         self.master_end = LinkSocket(self)
-        self.reader = asyncio.StreamReader()
+        self.paused = False
+        self.stream = MasterStream()
+        self.stream.connection = LinkEnd(self)
         self.connection: SimHAConnection | None = None
         self._pair = pair
         self._left = list(limits)
@@ -201,14 +207,16 @@ class SimLink:
         queue = self._queues[way]
         if self.closed or not queue:
             return
-        if self._pair.stalled:  # as a stopped process: nothing is read, nothing is lost
+        if self._pair.stalled or (
+            way and self.paused
+        ):  # as a stopped process: nothing is read, nothing is lost
             self._loop.call_later(0.05, self._pass, way)
             return
         data = queue.popleft()
         part = data[: self._left[way]]
         self._left[way] -= len(part)
         if way:
-            self.reader.feed_data(part)
+            self.stream.data_received(part)
         else:
             self.master_end.inbox += part
             if self.connection is not None:
@@ -221,7 +229,7 @@ class SimLink:
         if self.closed:
             return
         self.closed = self.master_end.closed = True
-        self.reader.feed_eof()
+        self._loop.call_soon(self.stream.connection_lost, None)
         if self.connection is not None:
             self._loop.call_soon(self.connection.pump)
 
@@ -231,10 +239,8 @@ class SimHAClient(HAClient):
 
     pair: "SimPair"
 
-    async def _connect(self, master: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        link = self.pair.connect()
-        writer: asyncio.StreamWriter = LinkEnd(link)  # type: ignore[assignment]
-        return link.reader, writer
+    async def _connect(self, master: str) -> MasterStream:
+        return self.pair.connect().stream
 
 
 class SimTopics:

@@ -7,14 +7,16 @@
        └──── RECONNECT_MS after a closed connection or an error ◄─────┘
 
 A report acknowledges whole valid records: appended ones under ASYNC_FLUSH, flushed ones under
-SYNC_FLUSH. Java's slave acknowledges any appended bytes.
+SYNC_FLUSH. Java's slave acknowledges any appended bytes. Bytes are validated and appended as they
+arrive, and reported before they are dispatched: puts of the master wait for the report. The task
+wakes for heartbeats, for a record of an unknown topic, and at the end of the connection.
 
 **Source:** RocketMQ DefaultHAClient.
 """
 
 import asyncio
-import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Container
 from typing import Final, Protocol
 
@@ -23,9 +25,10 @@ from broker.common.clock import Clock
 from broker.errors import RocketMQError, StoreError
 from broker.remoting.protocol.body.ha import HAClientRuntimeInfo, HARuntimeInfo
 from broker.server.ha.config import HaConfig
+from broker.server.ha.link.master_stream import MasterStream
+from broker.server.ha.link.tls import make_context
 from broker.server.ha.tasks import cancel
-from broker.server.ha.tls import make_context
-from broker.store.ha.frames import TransferDecoder, encode_report
+from broker.store.ha.frames import Transfer, TransferDecoder, encode_report
 from broker.store.ha.overlap import DivergedError, OverlapCheck
 from broker.store.ha.received_records import ReceivedRecords
 from broker.store.message_store import MessageStore
@@ -35,8 +38,6 @@ log = logging.getLogger("broker.server")
 
 RECONNECT_MS: Final = 5_000
 CONNECT_TIMEOUT_S: Final = 5.0
-# Bytes received per event-loop iteration: about 2 ms of validation and append.
-RECEIVE_BYTES: Final = 128 * 1024
 # Bounds the memory of one record. Java's default maxMessageSize is 4 MiB; a master may allow more.
 MAX_RECORD_BYTES: Final = 64 << 20
 
@@ -83,7 +84,12 @@ class HAClient:
         self._on_connected = on_connected
         self._tls = make_context(config, server=False)
         self._task: asyncio.Task[None] | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._stream: MasterStream | None = None
+        self._decoder = TransferDecoder()
+        self._received: ReceivedRecords | None = None
+        # Parts of transfers after a record of an unknown topic, of one read at most.
+        self._later: deque[Transfer] = deque()
+        self._reads = 0
         self._reported = -1
         self._master = ""
         self._last_read_ms = 0
@@ -129,21 +135,14 @@ class HAClient:
         await self._flushed()
         overlap = OverlapCheck(self._read, store.min_physical_offset, store.max_physical_offset)
         while True:
-            reader, writer = await self._connect(master)
-            self._writer = writer
-            if self._on_connected is not None:
-                own = writer.get_extra_info("sockname")
-                self._on_connected(format_address(own[0], own[1]))
+            stream = self._stream = await self._connect(master)
             try:
-                if await self._session(reader, overlap):
+                if await self._session(stream, overlap):
                     return
             finally:
                 self.connected = False
-                self._writer = None
-                # Not close(): it would wait until the master has read the last report.
-                writer.transport.abort()
-                with contextlib.suppress(OSError):
-                    await writer.wait_closed()
+                self._stream = None
+                await stream.close()
 
     async def _flushed(self) -> None:
         """With SYNC_FLUSH wait for the flush: the first report counts as an acknowledgement."""
@@ -161,46 +160,82 @@ class HAClient:
         if store.log.flushed_where < store.max_physical_offset:
             raise StoreError("this slave's log cannot be flushed")
 
-    async def _connect(self, master: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, master: str) -> MasterStream:
         host, port = parse_address(master)
+        loop = asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            return await asyncio.open_connection(host, port, limit=RECEIVE_BYTES, ssl=self._tls)
+            transport, stream = await loop.create_connection(
+                MasterStream, host, port, ssl=self._tls
+            )
+        if self._on_connected is not None:
+            own = transport.get_extra_info("sockname")
+            self._on_connected(format_address(own[0], own[1]))
+        return stream
 
     def _read(self, physical_offset: int, size: int) -> bytes:
         """Bytes of the own log, up to the end of a file."""
         rest = self._store.log.rest_of_file(physical_offset)
         return b"" if rest is None else bytes(rest[:size])
 
-    async def _session(self, reader: asyncio.StreamReader, overlap: OverlapCheck) -> bool:
+    async def _session(self, stream: MasterStream, overlap: OverlapCheck) -> bool:
         """One connection. True when it has ended, False if a new request needs another one."""
-        decoder = TransferDecoder()
+        self._decoder = TransferDecoder()
+        self._received = None
+        self._later.clear()
         request = overlap.requests
-        received: ReceivedRecords | None = None
         self._report(0 if overlap.done else overlap.request)
-        if overlap.done:
-            received = self._begin()
-        while True:
-            data = await self._receive(reader)
+        received = self._begin() if overlap.done else None
+        while received is None:
+            data = await self._receive(stream)
             if not data:
-                if received is None:
-                    overlap.master_refuses()
+                overlap.master_refuses()
                 self._stopped("the master closed the connection")
                 return True
-            for offset, part in decoder.feed(data):
+            for offset, part in self._decoder.feed(data):
                 if received is None:
-                    if not part:
-                        overlap.master_ends(offset)
-                    rest = overlap.feed(offset, part) if part else None
+                    received = self._compare(overlap, offset, part)
                     if overlap.requests != request:
                         return False
-                    if overlap.done:
-                        received = self._begin()
-                        if rest:
-                            await self._append(received, offset + len(part) - len(rest), rest)
-                elif part:
-                    await self._append(received, offset, part)
-                self._master_end = max(self._master_end, offset + len(part))
-            self._acknowledge()
+                else:
+                    self._later.append(Transfer(offset, part))
+        self._received = received
+        self._append_later()
+        await self._copy(stream)
+        return True
+
+    def _compare(self, overlap: OverlapCheck, offset: int, part: bytes) -> ReceivedRecords | None:
+        """Compare received bytes with the own log; keep those after it when they agree.
+
+        None while more bytes, or a new request, are needed.
+        """
+        request = overlap.requests
+        if not part:
+            overlap.master_ends(offset)
+        rest = overlap.feed(offset, part) if part else None
+        if overlap.requests != request or not overlap.done:
+            return None
+        if rest:
+            self._later.append(Transfer(offset + len(part) - len(rest), rest))
+        return self._begin()
+
+    async def _copy(self, stream: MasterStream) -> None:
+        """Copy until the connection ends, after both logs were found equal."""
+        await self._add_topics()
+        stream.deliver(self._copy_now)
+        while not stream.ended:
+            await self._add_topics()
+            stream.resume()
+            await self._change(stream)
+        self._stopped("the master closed the connection")
+
+    def _copy_now(self, data: bytes) -> None:
+        """Validate, append and acknowledge received bytes."""
+        self._note_read(data)
+        self._later += self._decoder.feed(data)
+        self._append_later()
+        if self._later or (self._received and self._received.unknown_topic is not None):
+            assert self._stream is not None
+            self._stream.pause()
 
     def _begin(self) -> ReceivedRecords:
         store = self._store
@@ -216,44 +251,81 @@ class HAClient:
             None if self._topics is None else self._topics.known,
         )
 
-    async def _receive(self, reader: asyncio.StreamReader) -> bytes:
-        """Return received bytes, b"" at the end; reports every heartbeat interval meanwhile.
+    async def _receive(self, stream: MasterStream) -> bytes:
+        """Return received bytes, b"" at the end.
+
+        TimeoutError when nothing has arrived for haHousekeepingInterval.
+        """
+        async with asyncio.timeout(self._config.ha_housekeeping_interval / 1000):
+            data = await stream.read()
+        self._note_read(data)
+        return data
+
+    async def _change(self, stream: MasterStream) -> None:
+        """Wait for a change of ``stream``; reports every heartbeat interval meanwhile.
 
         TimeoutError when nothing has arrived for haHousekeepingInterval.
         """
         heartbeat = self._config.ha_send_heartbeat_interval / 1000
-        left = self._config.ha_housekeeping_interval / 1000
+        left = housekeeping = self._config.ha_housekeeping_interval / 1000
         while True:
+            reads = self._reads
+            wait = min(heartbeat, left)
             try:
-                async with asyncio.timeout(min(heartbeat, left)):
-                    data = await reader.read(RECEIVE_BYTES)
+                async with asyncio.timeout(wait):
+                    await stream.changed.wait()
             except TimeoutError:
-                left -= heartbeat
+                # Intervals are counted: a process that was stopped for long finds bytes to read.
+                left = left - wait if self._reads == reads else housekeeping
                 if left <= 0:
                     raise TimeoutError("the master has sent nothing for too long") from None
-                if self.connected:
-                    self._report(self._acknowledged)
+                self._report(self._acknowledged)
                 continue
-            self._last_read_ms = self._clock.now_ms()
-            self._count(len(data))
-            return data
+            stream.changed.clear()
+            return
 
-    async def _append(self, received: ReceivedRecords, physical_offset: int, data: bytes) -> None:
+    def _note_read(self, data: bytes) -> None:
+        self._reads += 1
+        self._last_read_ms = self._clock.now_ms()
+        self._count(len(data))
+
+    def _append(self, physical_offset: int, data: bytes) -> None:
+        """Append the records that are complete, up to the first one of an unknown topic."""
+        received = self._received
+        assert received is not None
         if not self._store.max_physical_offset and not received.next_offset:
             # An empty log starts where the master starts.
             received.start_at(physical_offset)
         valid = received.feed(physical_offset, data)
-        while True:
-            if valid is not None:
-                self._store.writer.append_replica(
-                    valid.data, valid.physical_offset, valid.store_timestamp, valid.positions
-                )
-                self._blank_end = received.blank_end
-            topic = received.unknown_topic
-            if topic is None or self._topics is None:
-                return
-            await self._topics.add_topic(topic)
-            valid = received.feed(received.next_offset, b"")
+        if valid is not None:
+            self._store.writer.append_replica(
+                valid.data, valid.physical_offset, valid.store_timestamp, valid.records
+            )
+            self._blank_end = received.blank_end
+
+    def _append_later(self) -> None:
+        """Append parts of transfers, up to the first record of an unknown topic; acknowledge.
+
+        A part is in one file. Records that wait for their topic must be, too.
+        """
+        received, later = self._received, self._later
+        assert received is not None
+        while later and received.unknown_topic is None:
+            offset, part = later.popleft()
+            if part:
+                self._append(offset, part)
+            if offset + len(part) > self._master_end:
+                self._master_end = offset + len(part)
+        self._acknowledge()
+
+    async def _add_topics(self) -> None:
+        """Append the records that wait for a copy of their topics."""
+        received, topics = self._received, self._topics
+        assert received is not None
+        while (topic := received.unknown_topic) is not None and topics is not None:
+            await topics.add_topic(topic)
+            self._append(received.next_offset, b"")
+            self._append_later()
 
     @property
     def _acknowledged(self) -> int:
@@ -273,11 +345,11 @@ class HAClient:
             self._report(self._acknowledged)
 
     def _report(self, physical_offset: int) -> None:
-        if self._writer is None or self._writer.is_closing():
+        if self._stream is None or self._stream.connection.is_closing():
             return
         self._reported = physical_offset
         self._last_write_ms = self._clock.now_ms()
-        self._writer.write(encode_report(physical_offset))
+        self._stream.connection.write(encode_report(physical_offset))
 
     def _count(self, size: int) -> None:
         now_ms = self._clock.monotonic_ms()

@@ -1,7 +1,7 @@
 """HAService: the master's side of replication: listener, connections, waiting puts.
 
-All methods are called on the event loop; the threads of the connections report through
-``call_soon_threadsafe``.
+All methods are called on the event loop. A connection reports from its thread, through
+``call_soon_threadsafe``, or from the event loop.
 
 **Source:** RocketMQ DefaultHAService, AutoSwitchHAService#getRuntimeInfo.
 """
@@ -21,7 +21,7 @@ from broker.remoting.protocol.rpc import Access
 from broker.remoting.security.access import AccessRules
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import FlowControl, HAConnection
-from broker.server.ha.tls import make_context
+from broker.server.ha.link.tls import make_context
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.store.ha.acknowledgements import Acknowledgements, ReplicaCallback
 from broker.store.ha.slave_table import SlaveReport
@@ -89,6 +89,8 @@ class HAService:
         self._store.scheduler.on_appended = None
         if self._server is not None:
             self._server.close()
+        for connection in self.connections:
+            connection.release()
         for connection in list(self.connections):
             await self._loop.run_in_executor(None, connection.stop)
         self._timer.cancel()
@@ -112,6 +114,7 @@ class HAService:
             self._flow,
             on_report=self._reported,
             on_closed=self._closed,
+            on_level=self._level,
             tls=self._tls,
             mark_bytes=self._free_mark(),
         )
@@ -136,25 +139,37 @@ class HAService:
     # ---- called in the threads of the connections
 
     def _reported(self, connection: HAConnection) -> None:
-        self._call_soon_threadsafe(connection, self._acknowledged)
+        if connection.on_loop:
+            self._acknowledged(connection)
+        else:
+            self._call_soon_threadsafe(connection, self._acknowledged)
 
     def _closed(self, connection: HAConnection) -> None:
         self._call_soon_threadsafe(connection, self._forget)
 
+    def _level(self, connection: HAConnection) -> bool:
+        return self._call_soon_threadsafe(connection, self._take_over)
+
     def _call_soon_threadsafe(
         self, connection: HAConnection, call: Callable[[HAConnection], None]
-    ) -> None:
+    ) -> bool:
+        """Return False if the event loop is closed: the broker has stopped."""
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(call, connection)
         except RuntimeError:
-            pass  # the event loop is closed: the broker has stopped
+            return False
+        return True
 
     # ---- event loop
 
     def _appended(self) -> None:
         for connection in self.connections:
             connection.wake()
+
+    def _take_over(self, connection: HAConnection) -> None:
+        assert self._loop is not None
+        connection.take_over(self._loop)
 
     def _acknowledged(self, connection: HAConnection) -> None:
         if connection in self.connections:

@@ -46,6 +46,7 @@ from broker.store.format.consumequeue import (
     peek_tags,
     tags_code,
 )
+from broker.store.format.ha import ReplicatedRecord
 from broker.store.format.indexfile import peek_message_keys
 from broker.store.index.index_service import IndexService
 from broker.store.logfile.mapped_file import MappedFileQueue
@@ -201,15 +202,23 @@ class ReputService:
         self._batches.clear()
         self._more_pending = 0
 
-    def note_replica(self, data: bytes, physical_offset: int, positions: Sequence[int]) -> None:
-        """Queue appended records of a master for the fast path; without positions read the log."""
+    def note_replica(self, physical_offset: int, records: Sequence[ReplicatedRecord]) -> None:
+        """Queue appended records of a master for the fast path; without ``records`` read the log.
+
+        They start at ``physical_offset``.
+        """
         pending = self.pending
         end = pending[-1][0] + pending[-1][1] if pending else self.offset
-        if not positions or end != physical_offset or len(pending) + len(positions) > MAX_PENDING:
+        if not records or end != physical_offset or len(pending) + len(records) > MAX_PENDING:
             self._overflow()
         elif not self.overflow:
-            read = self.read
-            pending.extend([read(data, position, physical_offset) for position in positions])
+            queues = self.queues
+            for offset, size, stored, sys_flag, queue_offset, queue_id, name, properties in records:
+                topic = queues.topic_of_data(name)
+                queue = queues.queue(topic, queue_id) if topic.usable else self._nowhere
+                pending.append(
+                    (offset, size, stored, sys_flag, queue_offset, queue, properties, None)
+                )
 
     def forget(self, topics: Container[str]) -> None:
         """Skip the pending records of these deleted topics: mark them as rolled back."""

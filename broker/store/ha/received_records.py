@@ -13,7 +13,7 @@ attributes decide the kind of its queues, so they must be on this disk before th
 **Source:** no Java counterpart; DefaultHAClient#dispatchReadRequest appends without a check.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 from broker.errors import StoreError
@@ -26,9 +26,8 @@ from broker.store.format.commitlog import (
     decode_blank,
     fits,
     own_offset,
-    store_timestamp,
-    topic_data,
 )
+from broker.store.format.ha import ReplicatedRecord, decode_replicated, peek_replicated
 
 _NO_TIMESTAMP: Final = 0
 
@@ -37,13 +36,13 @@ class Validated(NamedTuple):
     """Bytes to append at ``physical_offset``; the storeTimestamp (ms) of the last record in them.
 
     ``store_timestamp`` is 0 if they contain no record (the blank part at the end of a file).
-    ``positions``: where records start in ``data``; empty if it contains anything else.
+    ``records``: those in ``data``; empty if it contains anything that they do not describe.
     """
 
     physical_offset: int
     data: bytes
     store_timestamp: int
-    positions: tuple[int, ...] = ()
+    records: Sequence[ReplicatedRecord] = ()
 
 
 class ReceivedRecords:
@@ -105,65 +104,71 @@ class ReceivedRecords:
         data = self._pending + data if self._pending else data
         self.unknown_topic = None
         start = self._start
-        positions: list[int] = []
-        position, timestamp, only_records = self._scan(data, positions)
+        records: list[ReplicatedRecord] = []
+        position, timestamp, complete = self._scan(data, records)
         self._pending = data[position:]
         self._start = start + position
         if not position:
             return None
         valid = data[:position] if self._pending else data
-        return Validated(start, valid, timestamp, tuple(positions) if only_records else ())
+        return Validated(start, valid, timestamp, records if complete else ())
 
-    def _scan(self, data: bytes, positions: list[int]) -> tuple[int, int, bool]:
+    def _scan(self, data: bytes, records: list[ReplicatedRecord]) -> tuple[int, int, bool]:
         """Return the end of the last whole record in ``data`` and its storeTimestamp.
 
-        Fills ``positions``; the third value is whether ``data`` has no blank part.
+        Fills ``records``; the third value is whether they describe everything up to the end.
         """
-        position, timestamp, only_records = 0, _NO_TIMESTAMP, True
+        position, timestamp, complete = 0, _NO_TIMESTAMP, True
         known = self._known_topics
         while True:
             offset = self._start + position
-            left = len(data) - position
             if self.blank_end:
-                only_records = False
-                taken = min(left, self.blank_end - offset)
+                complete = False
+                taken = min(len(data) - position, self.blank_end - offset)
                 position += taken
                 if offset + taken < self.blank_end:
-                    return position, timestamp, only_records
+                    return position, timestamp, complete
                 self.blank_end = 0
                 continue
-            if left < BLANK_SIZE:
-                return position, timestamp, only_records
             rest_of_file = self._file_size - offset % self._file_size
-            size = check_record(data, position)
-            if size == BLANK_HERE:
-                if decode_blank(data, position) != rest_of_file:
-                    raise self._invalid(offset, "a blank record of a wrong length")
-                if rest_of_file > self._max_record_size:
-                    self.blank_end = offset + rest_of_file
+            record = peek_replicated(data, position, offset)
+            if record is None:
+                size = check_record(data, position)
+                if size == BLANK_HERE:
+                    if decode_blank(data, position) != rest_of_file:
+                        raise self._invalid(offset, "a blank record of a wrong length")
+                    if rest_of_file > self._max_record_size:
+                        self.blank_end = offset + rest_of_file
+                        continue
+                    if len(data) - position < rest_of_file:
+                        return position, timestamp, complete
+                    complete = False
+                    position += rest_of_file
                     continue
-                if left < rest_of_file:
-                    return position, timestamp, only_records
-                only_records = False
-                position += rest_of_file
-                continue
-            if size == TRUNCATED:
-                size = peek_record_size(data, position)
-                if size > self._max_record_size or not fits(size, rest_of_file):
-                    raise self._invalid(offset, f"a record of {size} bytes")
-                return position, timestamp, only_records
-            if size < 0:
-                raise self._invalid(offset, "an invalid record")
+                if size == TRUNCATED:
+                    self._check_rest(data, position, rest_of_file)
+                    return position, timestamp, complete
+                if size < 0:
+                    raise self._invalid(offset, "an invalid record")
+                record = decode_replicated(data, position, offset)
+            size = record.size
             if size > self._max_record_size or not fits(size, rest_of_file):
                 raise self._invalid(offset, f"a record of {size} bytes")
             if own_offset(data, position) != offset:
                 raise self._invalid(offset, f"a record of offset {own_offset(data, position)}")
-            if known is not None and (topic := topic_data(data, position)) not in known:
-                self.unknown_topic = topic
-                return position, timestamp, only_records
-            timestamp = store_timestamp(data, position)
-            positions.append(position)
+            if known is not None and record.topic not in known:
+                self.unknown_topic = record.topic
+                return position, timestamp, complete
+            timestamp = record.store_timestamp
+            records.append(record)
             position += size
+
+    def _check_rest(self, data: bytes, position: int, rest_of_file: int) -> None:
+        """Check the length of an incomplete record, if it was received: it must fit the file."""
+        if len(data) - position >= BLANK_SIZE:
+            size = peek_record_size(data, position)
+            if size > self._max_record_size or not fits(size, rest_of_file):
+                raise self._invalid(self._start + position, f"a record of {size} bytes")
 
     def _invalid(self, offset: int, description: str) -> StoreError:
         return StoreError(

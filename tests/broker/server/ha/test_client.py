@@ -121,6 +121,48 @@ def test_a_master_that_lost_its_last_records_is_not_followed(tmp_path: Path, run
     run(scenario())
 
 
+class Topics:
+    """Topics that become known after a request to the master."""
+
+    def __init__(self) -> None:
+        self.known: set[bytes] = set()
+        self.requests = 0
+
+    async def add_topic(self, topic: bytes) -> None:
+        """Take a turn of the loop, as a request does."""
+        await asyncio.sleep(0)
+        self.requests += 1
+        self.known.add(topic)
+
+
+def test_records_of_an_unknown_topic_in_several_files_wait_for_one_copy_of_the_topics(
+    tmp_path: Path, run
+) -> None:
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 70)
+        assert pair.master.max_physical_offset < FILE
+        slave = open_store(tmp_path / "slave")
+        pair.stores.append(slave)
+        topics, connections = Topics(), list[str]()
+        client = HAClient(
+            *(slave, pair.config, SystemClock(), lambda: f"127.0.0.1:{pair.service.port}"),
+            topics=topics,
+            on_connected=connections.append,
+        )
+        pair.clients.append(client)
+        client.start()
+        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
+        topics.known.clear()
+        put(pair.master, 20)  # one read of the slave
+        assert pair.master.max_physical_offset > FILE
+        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
+        assert log_bytes(slave) == log_bytes(pair.master)
+        assert topics.requests == 2
+        assert len(connections) == 1
+
+    run(in_pair(tmp_path, scenario))
+
+
 def test_a_slave_stops_at_any_point_of_a_reconnection(
     tmp_path: Path, run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""The master's thread for one slave: heartbeats and the transfer rate."""
+"""The master's side of one slave: heartbeats, the transfer rate, thread and event loop."""
 
 import asyncio
 import time
@@ -162,6 +162,85 @@ def test_a_marked_transfer_ends_in_the_fixed_fields_of_a_record_once(tmp_path: P
         put(pair.master, 1)
         rest = pair.master.max_physical_offset - end
         assert await reader.readexactly(12) == encode_transfer_header(end, rest)
+        writer.close()
+
+    run(in_pair(tmp_path, scenario))
+
+
+def test_the_event_loop_sends_to_a_level_slave_and_counts_its_reports(tmp_path: Path, run) -> None:
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 3)
+        end = pair.master.max_physical_offset
+        reader, writer = await asyncio.open_connection("127.0.0.1", pair.service.port)
+        writer.write(encode_report(end))
+        await until(lambda: [one for one in pair.service.connections if one.on_loop])
+        put(pair.master, 1)
+        size = pair.master.max_physical_offset - end
+        assert await reader.readexactly(12) == encode_transfer_header(end, size)
+        await reader.readexactly(size)
+        answers: list[object] = []
+        pair.service.await_replicas(end + size, 2, answers.append)
+        writer.write(encode_report(end + size))
+        await until(lambda: answers)
+        assert pair.service.connections[0].on_loop
+        writer.close()
+        await until(lambda: not pair.service.connections)
+
+    run(in_pair(tmp_path, scenario))
+
+
+def test_the_thread_sends_to_a_slave_that_does_not_read(tmp_path: Path, run) -> None:
+    config = HaConfig(ha_send_heartbeat_interval=3_600_000)
+
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 1)
+        end = pair.master.max_physical_offset
+        reader, writer = await asyncio.open_connection("127.0.0.1", pair.service.port, limit=1024)
+        writer.write(encode_report(end))
+        await until(lambda: [one for one in pair.service.connections if one.on_loop])
+        (connection,) = pair.service.connections
+        while connection.on_loop:
+            put(pair.master, 60)
+            await asyncio.sleep(0)
+        copied = bytearray()
+        while end + len(copied) < pair.master.max_physical_offset:
+            header = await reader.readexactly(12)
+            assert int.from_bytes(header[:8]) == end + len(copied)
+            copied += await reader.readexactly(int.from_bytes(header[8:]))
+        assert bytes(copied) == log_bytes(pair.master)[end:]
+        await until(lambda: connection.on_loop)
+        writer.close()
+
+    run(in_pair(tmp_path, scenario, config))
+
+
+def test_the_event_loop_ends_a_connection_without_reports(tmp_path: Path, run) -> None:
+    config = HaConfig(ha_send_heartbeat_interval=20, ha_housekeeping_interval=200)
+
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", pair.service.port)
+        writer.write(encode_report(pair.master.max_physical_offset))
+        await until(lambda: [one for one in pair.service.connections if one.on_loop])
+        heartbeat = encode_transfer_header(pair.master.max_physical_offset, 0)
+        heartbeats = await reader.read()
+        assert heartbeats == heartbeat * (len(heartbeats) // 12)
+        assert len(heartbeats) >= 24
+        writer.close()
+        await until(lambda: not pair.service.connections)
+
+    run(in_pair(tmp_path, scenario, config))
+
+
+def test_a_service_stops_while_the_event_loop_sends(tmp_path: Path, run) -> None:
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", pair.service.port)
+        writer.write(encode_report(pair.master.max_physical_offset))
+        await until(lambda: [one for one in pair.service.connections if one.on_loop])
+        async with asyncio.timeout(5):
+            await pair.service.stop()
+        assert await reader.read() == b""
         writer.close()
 
     run(in_pair(tmp_path, scenario))

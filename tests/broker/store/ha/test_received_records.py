@@ -8,6 +8,7 @@ from broker.errors import StoreError
 from broker.message.message import MessageExt
 from broker.message.record import encode_record
 from broker.store.format.commitlog import encode_blank
+from broker.store.format.ha import decode_replicated
 from broker.store.ha.received_records import ReceivedRecords, Validated
 
 FILE = 4096
@@ -100,7 +101,9 @@ def test_an_incomplete_record_is_kept_back() -> None:
     received = ReceivedRecords(0, FILE, LIMIT)
     assert received.feed(0, one[:-1]) is None
     assert received.pending_bytes == len(one) - 1
-    assert received.feed(len(one) - 1, one[-1:]) == Validated(0, one, 1_000, (0,))
+    assert received.feed(len(one) - 1, one[-1:]) == Validated(
+        0, one, 1_000, [decode_replicated(one, 0, 0)]
+    )
 
 
 def test_a_flipped_bit_is_never_released() -> None:

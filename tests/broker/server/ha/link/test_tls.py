@@ -10,7 +10,7 @@ import pytest
 from broker.errors import ConfigError
 from broker.server.ha import client as ha_client
 from broker.server.ha.config import HaConfig
-from broker.server.ha.tls import make_context
+from broker.server.ha.link.tls import make_context
 from tests.support.replicas import Pair, in_pair, log_bytes, put, until
 
 QUICK = HaConfig(ha_send_heartbeat_interval=20, ha_housekeeping_interval=2_000)
@@ -95,7 +95,7 @@ def test_a_slave_with_tls_does_not_follow_a_master_without(
 def test_a_connection_that_sends_nothing_ends_with_the_handshake_limit(
     tmp_path: Path, config: HaConfig, run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.server.ha.tls.HANDSHAKE_S", 0.05)
+    monkeypatch.setattr("broker.server.ha.link.tls.HANDSHAKE_S", 0.05)
 
     async def scenario(pair: Pair) -> None:
         with socket.create_connection(("127.0.0.1", pair.service.port)):
