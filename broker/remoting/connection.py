@@ -34,6 +34,7 @@ from broker.errors import (
     TooMuchRequestError,
 )
 from broker.remoting.budget import MemoryBudget
+from broker.remoting.ingest import INGEST_LEAST_BYTES, ReadIngest, ingest_read
 from broker.remoting.lag import LAG_LIMIT_S, LoopLag
 from broker.remoting.lane import ServingShare
 from broker.remoting.limits import (
@@ -70,6 +71,7 @@ class _Endpoint(Protocol):
     """The side of :class:`broker.remoting.endpoint.Endpoint` that a connection uses."""
 
     access: AccessRules
+    ingest: ReadIngest | None
     lag: LoopLag
     limits: EndpointLimits
     memory: MemoryBudget[Connection]
@@ -204,6 +206,9 @@ class Connection(asyncio.Protocol):
         endpoint = self.endpoint
         self.read_bytes = len(data)
         try:
+            ingest = endpoint.ingest
+            if ingest is not None and self.read_bytes >= INGEST_LEAST_BYTES and not self.backlog:
+                data = ingest_read(self, ingest, data)
             commands = self.decoder.feed(data)
             if self.unfinished or not commands:
                 self._count_unfinished()

@@ -28,6 +28,7 @@ from broker.store.consumequeue import multi_dispatch
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.dispatch.block import BLOCK, PendingBlocks, RecordBlock, add_units
 from broker.store.dispatch.request import DispatchRequest, PendingRecord
 from broker.store.format.commitlog import (
     BLANK_HERE,
@@ -143,6 +144,7 @@ class ReputService:
             Topic("/"), 0, MappedFileQueue(queues.disk, "", UNIT_SIZE), lambda queue: None
         )
         self._listeners: list[tuple[ArrivingListener, Container[str] | None]] = []
+        self._blocks = PendingBlocks()
 
     def add_listener(
         self, listener: ArrivingListener, topics: Container[str] | None = None
@@ -162,11 +164,21 @@ class ReputService:
 
     def note(self, entry: PendingRecord) -> None:
         """Queue a newly appended record for the fast path; when full, switch to the slow path."""
-        if len(self.pending) < MAX_PENDING:
+        if len(self.pending) < MAX_PENDING - self._blocks.count:
             self.pending.append(entry)
         else:
             self.pending.clear()
+            self._blocks.clear()
             self.overflow = True
+
+    def note_block(self, block: RecordBlock) -> None:
+        """Queue the records of a block; when full, switch to the slow path as :meth:`note` does."""
+        if len(self.pending) + self._blocks.count + block.records > MAX_PENDING:
+            self.pending.clear()
+            self._blocks.clear()
+            self.overflow = True
+        else:
+            self.pending.append(self._blocks.add(block))
 
     def note_replica(self, data: bytes, physical_offset: int, positions: Sequence[int]) -> None:
         """Queue appended records of a master for the fast path; without positions read the log."""
@@ -174,6 +186,7 @@ class ReputService:
         end = pending[-1][0] + pending[-1][1] if pending else self.offset
         if not positions or end != physical_offset or len(pending) + len(positions) > MAX_PENDING:
             pending.clear()
+            self._blocks.clear()
             self.overflow = True
         elif not self.overflow:
             read = self.read
@@ -181,7 +194,7 @@ class ReputService:
 
     def forget(self, topics: Container[str]) -> None:
         """Skip the pending records of these deleted topics: mark them as rolled back."""
-        requests = map(DispatchRequest._make, self.pending)
+        requests = map(DispatchRequest._make, self._blocks.expanded(self.pending))
         self.pending = [
             request._replace(sys_flag=TRANSACTION_ROLLBACK)
             if request.queue.topic.name in topics
@@ -197,6 +210,7 @@ class ReputService:
         """
         if self.overflow:
             self.pending.clear()
+            self._blocks.clear()
             self.run_log(limit, max_count)
             if self.offset >= self._log.max_offset:
                 self.overflow = False
@@ -208,7 +222,7 @@ class ReputService:
         codes = self._tags.codes
         index = self.index
         listeners = self._listeners
-        rare = TRANSACTION_MASK | INNER_BATCH
+        rare = TRANSACTION_MASK | INNER_BATCH | BLOCK
         plain = not (self.lmq_enabled or self.queues.ext_enabled)
         try:
             for entry in islice(pending, max_count):
@@ -232,6 +246,8 @@ class ReputService:
                     except Exception as error:
                         self._quarantine(DispatchRequest._make(entry), error)
                     self.last_store_timestamp = stored
+                elif sys_flag & BLOCK:
+                    self._dispatch_block(self._blocks.get(physical_offset))
                 else:
                     self.dispatch_record(DispatchRequest._make(entry))
                 done += 1
@@ -246,6 +262,33 @@ class ReputService:
                     del pending[:done]
             if self.index is not None:
                 self.index.flush_header()
+
+    def _dispatch_block(self, block: RecordBlock) -> None:
+        """Add the units and index entries of a block, or dispatch its records one by one.
+
+        One by one if a listener waits for one of its topics, so that each arrival is reported when
+        its message is the last of its queue, and after any failure: records that are dispatched
+        already are then recognised.
+        """
+        index = self.index
+        names = [one.queue.topic.name for one in block.queues]
+        wanted = any(
+            topics is None or name in topics for _, topics in self._listeners for name in names
+        )
+        plain = not (wanted or self.lmq_enabled or self.queues.ext_enabled)
+        if plain and (index is None or index.ends_before(block.start)):
+            try:
+                if add_units(block):
+                    if index is not None:
+                        block.put_keys(index)
+                    self.last_store_timestamp = block.store_timestamp
+                    self._blocks.remove(block.start)
+                    return
+            except (OSError, StoreError) as error:
+                _log.info("a block of %d records is dispatched singly: %s", block.records, error)
+        for entry in block.expand():
+            self.dispatch_record(DispatchRequest._make(entry))
+        self._blocks.remove(block.start)
 
     def run_log(self, limit: int, max_count: int | None = None) -> None:
         """Dispatch up to ``limit``, at most ``max_count`` records, by reading the log.

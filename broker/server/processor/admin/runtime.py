@@ -61,6 +61,9 @@ def runtime_info(
         "runtime": span_text(context.now_ms() - context.boot_ms),
         "startAcceptSendRequestTimeStamp": str(context.config.start_accept_send_request_time_stamp),
         "heldPulls": str(len(context.holds)),
+        "vectorizedIngestState": context.ingest.state,
+        "vectorizedIngestMessages": str(context.ingest.frames),
+        "vectorizedIngestReads": str(context.ingest.reads),
     }
     if context.server is not None:
         server = context.server
