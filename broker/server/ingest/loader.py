@@ -15,14 +15,10 @@ import importlib.util
 import logging
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.remoting.ingest import IngestPeer
 from broker.server.context import BrokerContext
@@ -41,9 +37,19 @@ START_READS: Final = 500
 """Reads with several frames, within one period, that start the loading."""
 
 PERIOD_S: Final = 10.0
-COMPILE_LIMIT_S: Final = 300
-CACHE_VARIABLE: Final = "NUMBA_CACHE_DIR"
 REQUIRED: Final = ("numpy", "numba")
+
+
+class Child(Protocol):
+    """A process that fills the cache of machine code."""
+
+    def run(self) -> None:
+        """Run it to its end."""
+        ...
+
+    def stop(self) -> None:
+        """End it; it does not start any more."""
+        ...
 
 
 class IngestLoader:
@@ -65,7 +71,8 @@ class IngestLoader:
         self._period_ends_s = 0.0
         self._left = START_READS
         self._install: Callable[[], None] | None = None
-        self._child = CompilingChild()
+        self._stopped = threading.Event()
+        self._child: Child | None = None
         figures.state = "waiting"
 
     def take(self, peer: IngestPeer, data: bytes) -> int:
@@ -87,22 +94,32 @@ class IngestLoader:
 
     def stop(self) -> None:
         """End the loading; called when the broker stops."""
-        self._child.stop()
+        self._stopped.set()
+        if self._child is not None:
+            self._child.stop()
+
+    def _compile(self, child: "Child") -> None:
+        """Fill the cache of machine code in a child process."""
+        self._child = child
+        if self._stopped.is_set():  # a stop that came before it saw the child
+            child.stop()
+        child.run()
 
     def _load(self) -> None:
         """Import and load; runs in a thread."""
         missing = [name for name in REQUIRED if importlib.util.find_spec(name) is None]
         if missing:
             raise ModuleNotFoundError(f"not installed: {', '.join(missing)}")
-        own_cache = make_cache_folder()
+        compiling = importlib.import_module("broker.server.ingest.compiling")
+        own_cache = compiling.make_cache_folder()
         try:
-            compile_in_child(self._child)
-            if self._child.stopped:
+            self._compile(compiling.CompilingChild())
+            if self._stopped.is_set():
                 return
             kernels = importlib.import_module("broker.server.ingest.warm_up").load()
         finally:
             if own_cache:
-                os.environ.pop(CACHE_VARIABLE, None)
+                os.environ.pop(compiling.CACHE_VARIABLE, None)
                 shutil.rmtree(own_cache, ignore_errors=True)
         module = importlib.import_module("broker.server.ingest.vectorized_ingest")
 
@@ -117,14 +134,10 @@ class IngestLoader:
 
     def _loaded(self, error: BaseException | None) -> None:
         """Use the loops; runs on the event loop."""
-        if self._child.stopped:
+        if self._stopped.is_set():
             return
         if error is None and self._install is not None:
-            try:
-                self._install()
-            except ValueError as failure:
-                error = failure
-        if error is None:
+            self._install()
             self._figures.state = "active"
             log.info("vectorized ingest: active")
             return
@@ -132,84 +145,3 @@ class IngestLoader:
         self._server.ingest = None
         level = logging.INFO if isinstance(error, ModuleNotFoundError) else logging.WARNING
         log.log(level, "vectorized ingest: unavailable, the plain path serves: %s", error)
-
-
-def make_cache_folder() -> str:
-    """Make numba's cache usable: return a temporary folder if it cannot write its folders.
-
-    numba raises if it can write neither next to the module nor in the user's cache folder. The
-    returned folder is to be removed after loading; empty: none is needed.
-    """
-    if os.environ.get(CACHE_VARIABLE):
-        return ""
-    next_to_module = Path(__file__).parent / "__pycache__"
-    in_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
-    if any(can_write(folder) for folder in (next_to_module, in_home)):
-        return ""
-    folder = tempfile.mkdtemp(prefix="mqbroker-ingest-")
-    os.environ[CACHE_VARIABLE] = folder
-    return folder
-
-
-def can_write(folder: Path) -> bool:
-    """Whether a file can be made in a folder, which is created if it is missing."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-class CompilingChild:
-    """The child process that fills the cache; ``stop`` may be called from another thread."""
-
-    def __init__(self) -> None:
-        self.arguments = [sys.executable, "-m", "broker.server.ingest.warm_up"]
-        self.on_started: Callable[[], None] = lambda: None
-        self._stopped = threading.Event()
-        self._running: subprocess.Popen[bytes] | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the child is not needed any more."""
-        return self._stopped.is_set()
-
-    def run(self) -> None:
-        """Run the child to its end; a failure only means that this process compiles."""
-        if self.stopped:
-            return
-        root = str(Path(__file__).parents[3])
-        known = os.environ.get("PYTHONPATH")
-        try:
-            self._running = subprocess.Popen(
-                self.arguments,
-                env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{known}" if known else root},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        except OSError as error:
-            log.warning("vectorized ingest: no child process to compile in: %s", error)
-            return
-        self.on_started()
-        if self._stopped.is_set():
-            self._running.kill()
-        try:
-            status = self._running.wait(COMPILE_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._running.kill()
-            status = self._running.wait()
-        if status and not self.stopped:
-            log.warning("vectorized ingest: the child that compiles ended with status %d", status)
-
-    def stop(self) -> None:
-        """End the child."""
-        self._stopped.set()
-        if self._running is not None:
-            self._running.kill()
-
-
-def compile_in_child(child: CompilingChild) -> None:
-    """Fill the cache; returns early if ``child`` is stopped."""
-    child.run()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from broker.common.sysflag import BORNHOST_V6, STOREHOST_V6
 from broker.message.properties import PROPERTIES_MAX_SIZE
 from broker.message.record import (
     FIXED_SIZES,
@@ -50,6 +49,19 @@ TEXT_BYTES: Final = 1024 * 1024
 OUT_BYTES: Final = 1024 * 1024
 # Values that mark the variable parts of a response when its constant parts are determined.
 _MARKS: Final = (0x1D2C3B4A59687766, 1_911_191_119, 1_822_282_228, b"7q7Q7q7Q7q7Q", 1_733_373_337)
+
+# By host shape: SHAPE_BITS and the parameters of `append` after it.
+_SHAPES: Final = [
+    (
+        shape << HOST_SHAPE_SHIFT,
+        FIXED_SIZES[shape],
+        *[
+            field_position(name, shape << HOST_SHAPE_SHIFT)
+            for name in ("storeTimestamp", "reconsumeTimes", "bodyLength")
+        ],
+    )
+    for shape in range(4)
+]
 
 
 class Kernels(NamedTuple):
@@ -103,7 +115,12 @@ class VectorizedIngest:
         """Read the parts that depend on settings again; called after the processor has."""
         self._parts = self._make_parts()
         self._suffix = np.frombuffer(self._parts.suffix, dtype=np.uint8)
-        self._pieces, self._ends = reply_pieces(self._parts.reply)
+        try:
+            self._pieces, self._ends = reply_pieces(self._parts.reply)
+        except ValueError:
+            self._usable = False
+            return
+        self._usable = True
         self._templates.clear()
 
     # ---- one read
@@ -126,7 +143,7 @@ class VectorizedIngest:
 
     def _is_open(self, peer: IngestPeer) -> bool:
         """Whether the plain path would serve a send of this peer at once."""
-        if self._server.authorize is not None:
+        if self._server.authorize is not None or not self._usable:
             return False
         for route in self._routes:
             lane = route.lane
@@ -237,18 +254,8 @@ class VectorizedIngest:
 
     def _set_parameters(self, destination: Destination, born_size: int) -> None:
         shape = self._shape(born_size)
-        bits = shape << HOST_SHAPE_SHIFT
-        assert bits & ~(BORNHOST_V6 | STOREHOST_V6) == 0
-        self._parameters[:] = (
-            destination.physical_offset,
-            destination.capacity,
-            destination.store_timestamp,
-            bits,
-            FIXED_SIZES[shape],
-            field_position("storeTimestamp", bits),
-            field_position("reconsumeTimes", bits),
-            field_position("bodyLength", bits),
-        )
+        self._parameters[: len(destination)] = destination
+        self._parameters[len(destination) :] = _SHAPES[shape]
 
     # ---- results
 

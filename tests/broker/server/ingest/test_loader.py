@@ -1,19 +1,15 @@
 """Ingest is loaded once the traffic warrants it; without it the plain path serves."""
 
 import importlib.util
-import os
-import sys
-from pathlib import Path
 
 import pytest
 
 from broker.remoting.server import RemotingServer
+from broker.server.ingest import compiling
 from broker.server.ingest import loader as loading
 from broker.server.ingest.figures import IngestFigures
 from broker.server.ingest.loader import START_READS, IngestLoader
 from tests.support.send_frames import send_frame
-
-JOBS = list
 
 
 class Setup:
@@ -63,7 +59,7 @@ def test_a_broker_with_little_traffic_loads_nothing(setup, monkeypatch) -> None:
 
 def test_many_reads_with_several_frames_load_it(setup, monkeypatch) -> None:
     pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
-    monkeypatch.setattr(loading, "compile_in_child", lambda running: None)
+    monkeypatch.setattr(compiling.CompilingChild, "run", lambda child: None)
     offer(setup, START_READS + 5)
     assert setup.figures.state == "loading"
     setup.run()
@@ -88,32 +84,3 @@ def test_a_stopped_broker_does_not_load(setup) -> None:
     setup.loader.stop()
     setup.run()
     assert setup.server.ingest is setup.loader
-
-
-def test_stopping_ends_the_child_that_compiles(monkeypatch) -> None:
-    child = loading.CompilingChild()
-    monkeypatch.setattr(child, "arguments", [sys.executable, "-c", "import time; time.sleep(600)"])
-    monkeypatch.setattr(child, "on_started", child.stop)
-    child.run()  # returns because the child was ended
-
-
-def test_a_cache_folder_that_cannot_be_written_is_replaced(monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(loading.CACHE_VARIABLE, raising=False)
-    monkeypatch.setattr(loading, "can_write", lambda folder: False)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    folder = loading.make_cache_folder()
-    assert Path(folder).parent == tmp_path
-    assert os.environ[loading.CACHE_VARIABLE] == folder
-    monkeypatch.delenv(loading.CACHE_VARIABLE)
-
-
-def test_a_cache_folder_of_the_user_is_kept(monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(loading.CACHE_VARIABLE, str(tmp_path))
-    assert loading.make_cache_folder() == ""
-
-
-def test_a_missing_folder_is_created_and_a_file_is_not_a_folder(tmp_path: Path) -> None:
-    assert loading.can_write(tmp_path / "a" / "b")
-    (tmp_path / "file").write_bytes(b"")
-    assert not loading.can_write(tmp_path / "file")
