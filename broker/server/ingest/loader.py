@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.remoting.ingest import IngestPeer
+from broker.remoting.protocol.codes import RequestCode
 from broker.server.context import BrokerContext
 from broker.server.ingest.figures import IngestFigures
 from broker.server.processor.send.parts import SendParts
@@ -33,11 +34,14 @@ InThread = Callable[[Callable[[], None], Done], None]
 
 log = logging.getLogger("broker.server")
 
-START_READS: Final = 500
-"""Reads with several frames, within one period, that start the loading."""
+START_READS: Final = 1_000
+"""Reads with several sends, within one period, that start the loading."""
 
 PERIOD_S: Final = 10.0
 REQUIRED: Final = ("numpy", "numba")
+_SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
+_JSON_STARTS: Final = tuple(b'{"code":%d,' % code for code in _SENDS)
+_BINARY_STARTS: Final = tuple(code.to_bytes(2, "big") for code in _SENDS)
 
 
 class Child(Protocol):
@@ -76,8 +80,10 @@ class IngestLoader:
         figures.state = "waiting"
 
     def take(self, peer: IngestPeer, data: bytes) -> int:
-        """Count the read; start loading when there were many of its kind."""
+        """Count a read that starts with a send; start loading when there were many of them."""
         self._figures.offered += 1
+        if not starts_with_send(data):
+            return 0
         now_s = time.monotonic()
         if now_s > self._period_ends_s:
             self._period_ends_s = now_s + PERIOD_S
@@ -145,3 +151,10 @@ class IngestLoader:
         self._server.ingest = None
         level = logging.INFO if isinstance(error, ModuleNotFoundError) else logging.WARNING
         log.log(level, "vectorized ingest: unavailable, the plain path serves: %s", error)
+
+
+def starts_with_send(data: bytes) -> bool:
+    """Whether the first frame is a send as clients encode it: the code comes first."""
+    if data[4:5] == b"\0":
+        return data.startswith(_JSON_STARTS, 8)
+    return data.startswith(_BINARY_STARTS, 8)

@@ -57,6 +57,15 @@ def test_a_broker_with_little_traffic_loads_nothing(setup, monkeypatch) -> None:
     assert setup.figures.state == "waiting"
 
 
+@pytest.mark.parametrize("rocketmq", [False, True])
+@pytest.mark.parametrize("code", [10, 310])
+def test_reads_are_counted_if_they_start_with_a_send(code: int, rocketmq: bool) -> None:
+    assert loading.starts_with_send(send_frame(1, code=code, rocketmq=rocketmq))
+    for other in (11, 34, 311, 320):
+        assert not loading.starts_with_send(send_frame(1, code=other, rocketmq=rocketmq))
+    assert not loading.starts_with_send(b"")
+
+
 def test_many_reads_with_several_frames_load_it(setup, monkeypatch) -> None:
     pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
     monkeypatch.setattr(compiling.CompilingChild, "run", lambda child: None)
