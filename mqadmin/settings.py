@@ -66,6 +66,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("access-key", "MQADMIN_ACCESS_KEY"),
     Setting("secret-key", "MQADMIN_SECRET_KEY", in_context=False, secret=True),
     Setting("secret-key-file", "MQADMIN_SECRET_KEY_FILE"),
+    Setting("secret-key-command", "MQADMIN_SECRET_KEY_COMMAND"),
+    Setting("tools-yml", "MQADMIN_TOOLS_YML"),
     Setting("tls", "MQADMIN_TLS", is_flag=True),
     Setting("tls-ca", "MQADMIN_TLS_CA"),
     Setting("tls-cert", "MQADMIN_TLS_CERT"),
@@ -82,6 +84,12 @@ GUARD_WORDS = ("read-only", "protected")
 
 #: Settings that have no influence on which cluster a command uses, and with which credentials.
 LOCAL_WORDS = frozenset({"output", "timeout", "no-color"})
+
+#: The settings that lead to the secret of an account, in order of precedence.
+SECRET_WORDS = ("secret-key", "secret-key-file", "secret-key-command")
+
+#: The folder of a Java installation, in which Java's tool finds conf/tools.yml.
+JAVA_HOME_VARIABLE = "ROCKETMQ_HOME"
 
 #: Settings that are text on the wire or in messages; secrets and file names may be any bytes.
 _TEXT_WORDS = ("namesrv", "output", "timeout", "address-map", "access-key")
@@ -191,15 +199,32 @@ class Settings:
             pairs[advertised] = dialled
         return pairs
 
+    @property
+    def secret_word(self) -> str:
+        """The setting that leads to the secret, "" if none is set.
+
+        That of the highest precedence; of the same origin the variable, the file, the command.
+        """
+        given = [word for word in SECRET_WORDS if self.text(word)]
+        return max(given, key=lambda word: self.effective[word].rank, default="")
+
     def secret(self) -> str | None:
-        """Return the secret key: the variable, or the content of a file of higher precedence."""
-        direct = self.text("secret-key")
-        path = self.text("secret-key-file")
-        if direct and self.effective["secret-key"].rank >= self.effective["secret-key-file"].rank:
-            return direct
-        if not path:
+        """Return the secret key of the variable or the file; None if a command prints it."""
+        word = self.secret_word
+        if word == "secret-key-file":
+            return read_file(self.text(word) or "").decode("utf-8", "surrogateescape").strip()
+        return self.text(word) if word == "secret-key" else None
+
+    @property
+    def account_file(self) -> str | None:
+        """The tools.yml with the account, None if none is used.
+
+        An access key of the same or a higher precedence is used instead.
+        """
+        path, own = self.effective["tools-yml"], self.effective["access-key"]
+        if not path.value or (own.value and own.rank >= path.rank):
             return None
-        return read_file(path).decode("utf-8", "surrogateescape").strip()
+        return str(path.value)
 
     @property
     def overrides(self) -> list[str]:
@@ -251,9 +276,23 @@ def resolve(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
         setting.word: _effective(setting, options, environ, (chosen, name, rank))
         for setting in SETTINGS
     }
+    if effective["tools-yml"].value is None:
+        effective["tools-yml"] = _java_account(environ)
     for word in _TEXT_WORDS:
         _check_text(word, effective[word])
     return Settings(effective, name, name_origin, _guards(named, name, effective["namesrv"]))
+
+
+def _java_account(environ: Mapping[str, str]) -> Effective:
+    """Return the file in which Java's tool finds the account, if there is one.
+
+    **Source:** RocketMQ ``AclUtils#getAclRPCHook``: conf/tools.yml of the installation.
+    """
+    home = environ.get(JAVA_HOME_VARIABLE, "")
+    path = os.path.join(home, "conf", "tools.yml")
+    if not home or not os.path.isfile(path):
+        return Effective(None, "default")
+    return Effective(path, f"environment {JAVA_HOME_VARIABLE}")
 
 
 def _guards(

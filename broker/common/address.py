@@ -140,3 +140,13 @@ def connect_refused(name: str, status: int, address: str) -> ConnectError:
     if isinstance(OSError(status, ""), ConnectionRefusedError):  # by number, without errno
         hint = "nothing listens there: is the process up, is the port right?"
     return ConnectError(f"cannot connect to {name}: {os.strerror(status)}", hint, address=address)
+
+
+def host_and_port(peer: object) -> tuple[str, int]:
+    """Return host and port of a peer; an IPv4-mapped IPv6 address becomes IPv4."""
+    if not isinstance(peer, tuple) or len(peer) < 2:
+        return "0.0.0.0", 0
+    host = str(peer[0]).partition("%")[0]
+    if host.startswith("::ffff:") and "." in host:
+        host = host[7:]
+    return host, int(peer[1])

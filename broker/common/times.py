@@ -57,7 +57,7 @@ def parse_duration_ms(text: str) -> int:
 
 def _is_decimal(text: str) -> bool:
     whole, dot, fraction = text.partition(".")
-    return whole.isdigit() and (not dot or fraction.isdigit())
+    return whole.isdecimal() and (not dot or fraction.isdecimal())
 
 
 def format_duration(ms: int) -> str:
@@ -94,7 +94,7 @@ def parse_time(text: str, now_ms: int, *, utc: bool = False) -> ParsedTime:
     if lower == "now":
         return ParsedTime(now_ms, "")
     if len(word) <= _MAX_TEXT:
-        if word[:1] == "-" or (word[:1] == "+" and not word[1:].isdigit()):
+        if word[:1] == "-" or (word[:1] == "+" and not word[1:].isdecimal()):
             offset_ms = parse_duration_ms(word[1:])
             return _checked(text, now_ms + (offset_ms if word[0] == "+" else -offset_ms), "")
         if lower.endswith(" ago"):

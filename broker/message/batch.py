@@ -35,7 +35,10 @@ BATCH_ITEM_LAYOUT: tuple[FieldSpec, ...] = (
 """One item of a batch body."""
 
 _FIXED = Struct(struct_format(BATCH_ITEM_LAYOUT[:5]))
-MIN_ITEM_SIZE = _FIXED.size + 2
+ITEM_FIXED_SIZE = _FIXED.size
+MIN_ITEM_SIZE = ITEM_FIXED_SIZE + 2
+ITEM_SIZES = Struct(">i8xii")
+"""totalSize, flag and bodyLength of an item, the fields that a broker reads."""
 
 
 class BatchItem(NamedTuple):
@@ -62,6 +65,33 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
     )
 
 
+def scan_item_bounds(
+    body: bytes | memoryview, position: int = 0
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield flag, start and end of the body, and end of each item from ``position`` on.
+
+    The raw property string is between the end of the body plus its length field and the end of
+    the item. Errors as :func:`scan_batch`.
+    """
+    unpack, fixed_size, min_size = _FIXED.unpack_from, _FIXED.size, MIN_ITEM_SIZE
+    end = len(body)
+    while position < end:
+        if end - position < min_size:
+            raise _broken(position, f"totalSize: {end - position} bytes are too few for an item")
+        total_size, _, _, flag, body_size = unpack(body, position)
+        if not min_size <= total_size <= end - position:
+            raise _broken(position, f"totalSize: {total_size} does not fit")
+        if not 0 <= body_size <= total_size - min_size:
+            raise _broken(position + 16, f"bodyLength: {body_size} does not fit")
+        body_start = position + fixed_size
+        body_end = body_start + body_size
+        properties_size = body[body_end] << 8 | body[body_end + 1]
+        position += total_size
+        if body_end + 2 + properties_size != position:
+            raise _broken(body_end, f"propertiesLength: {properties_size} does not end the item")
+        yield flag, body_start, body_end, position
+
+
 def scan_batch(body: bytes | memoryview) -> Iterator[BatchItem]:
     """Yield the items of a batch body.
 
@@ -69,25 +99,10 @@ def scan_batch(body: bytes | memoryview) -> Iterator[BatchItem]:
     inconsistent, after yielding the items before it. Magic and CRC are not checked: clients do
     not set them.
     """
-    position, end = 0, len(body)
-    while position < end:
-        if end - position < MIN_ITEM_SIZE:
-            raise _broken(position, f"totalSize: {end - position} bytes are too few for an item")
-        total_size, _, _, flag, body_size = _FIXED.unpack_from(body, position)
-        if not MIN_ITEM_SIZE <= total_size <= end - position:
-            raise _broken(position, f"totalSize: {total_size} does not fit")
-        if not 0 <= body_size <= total_size - MIN_ITEM_SIZE:
-            raise _broken(position + 16, f"bodyLength: {body_size} does not fit")
-        body_start = position + _FIXED.size
-        body_end = body_start + body_size
-        properties_size = body[body_end] << 8 | body[body_end + 1]
-        item_end = position + total_size
-        if body_end + 2 + properties_size != item_end:
-            raise _broken(body_end, f"propertiesLength: {properties_size} does not end the item")
+    for flag, body_start, body_end, item_end in scan_item_bounds(body):
         yield BatchItem(
             flag, bytes(body[body_start:body_end]), bytes(body[body_end + 2 : item_end])
         )
-        position = item_end
 
 
 def _broken(position: int, cause: str) -> RemoteProtocolError:

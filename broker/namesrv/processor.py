@@ -119,6 +119,8 @@ class NamesrvProcessor:
 
         **Source:** RocketMQ DefaultRequestProcessor#registerBroker
         """
+        if connection.closed:  # one-way, served after the close: nothing would remove the broker
+            return response(command)
         header = decode_header_fields(RegisterBrokerRequestHeader, command.ext_fields)
         data = command.body_bytes()
         if header.body_crc32 and zlib.crc32(data) & CRC_MASK != header.body_crc32:

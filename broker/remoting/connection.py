@@ -19,14 +19,14 @@ NettyRemotingServer.NettyConnectManageHandler.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
 from typing import Any, Protocol, cast
 
-from broker.common.address import encode_host, format_address
+from broker.common.address import encode_host, format_address, host_and_port
 from broker.errors import (
-    ForeignProtocolError,
     RemoteProtocolError,
     RemotingError,
     RequestTimeoutError,
@@ -34,7 +34,7 @@ from broker.errors import (
     TooMuchRequestError,
 )
 from broker.remoting.budget import MemoryBudget
-from broker.remoting.ingest import INGEST_LEAST_BYTES, ReadIngest, ingest_read
+from broker.remoting.ingest import ReadIngest, ingest_read
 from broker.remoting.lag import LAG_LIMIT_S, LoopLag
 from broker.remoting.lane import ServingShare
 from broker.remoting.limits import (
@@ -44,7 +44,7 @@ from broker.remoting.limits import (
     UNSENT_COUNTED_BYTES,
     EndpointLimits,
 )
-from broker.remoting.peer_log import PeerLog
+from broker.remoting.peer_log import PeerLog, refusal_text
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame_parts
 from broker.remoting.protocol.rpc import Access
@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
         """Store the peer's address and access level; register at the endpoint."""
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        host, port = _peer_address(peer)
+        host, port = host_and_port(peer)
         self.remote_address = format_address(host, port)
         self.remote_host = encode_host(host, port)
         self.access = self.endpoint.access.level_of(host)
@@ -207,7 +207,7 @@ class Connection(asyncio.Protocol):
         self.read_bytes = len(data)
         try:
             ingest = endpoint.ingest
-            if ingest is not None and self.read_bytes >= INGEST_LEAST_BYTES and not self.backlog:
+            if ingest is not None and not self.backlog:
                 data = ingest_read(self, ingest, data)
             commands = self.decoder.feed(data)
             if self.unfinished or not commands:
@@ -252,24 +252,43 @@ class Connection(asyncio.Protocol):
         self.endpoint.memory.release(self, self.unfinished)
         self.unfinished = 0
         self.decoder = self._new_decoder()
+        self._drop_undecoded()
 
     def eof_received(self) -> bool:
         """Close when the peer has finished sending: RocketMQ peers never half-close."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the pending calls and notify the endpoint."""
+        """Fail the pending calls, notify the endpoint, serve the one-way requests received before.
+
+        Clients send their last commits right before they close the connection; Java serves them.
+        """
+        left = [] if self.closed else self._received_oneway()
         self.closed = True
         self.lost = self.lost or exc
         self._drop_unfinished()
         self._drop_backlog()
-        self._drop_undecoded()
         self.out.clear()
         calls, self.calls = self.calls, {}
         for future in calls.values():
             if not future.done():
                 future.set_exception(self._broken("the connection closed before the answer"))
         self.endpoint.disconnected(self)
+        if left and self.endpoint.memory.reserve(self, self.read_bytes):
+            self.deferred_bytes = self.read_bytes
+            self.paused = False
+            self.backlog.extend(left)
+            self.deferred_s = monotonic_s()
+            self.endpoint.share.frames += len(left)
+            if not self.yielding:
+                self._wait_for_turn()
+
+    def _received_oneway(self) -> list[RemotingCommand]:
+        """Return the one-way requests that wait for their turn."""
+        commands = [*self.backlog]
+        with contextlib.suppress(RemoteProtocolError):  # malformed bytes of a closed connection
+            commands += self.decoder.feed(b"".join(self.undecoded))
+        return [one for one in commands if one.flag & FLAG_ONEWAY and not one.flag & FLAG_RESPONSE]
 
     def pause_writing(self) -> None:
         """Stop reading from a peer that does not read its responses.
@@ -312,7 +331,7 @@ class Connection(asyncio.Protocol):
         if self.paused:
             # From now on the requests wait for their own peer, which must read its responses first.
             self._end_wait()
-        elif not self.closed:
+        elif self.backlog or not self.closed:
             self._serve_backlog()
 
     def _serve_backlog(self) -> None:
@@ -415,11 +434,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, error: RemoteProtocolError) -> None:
         """Close a connection that sent invalid frames; log one line with the cause."""
-        if isinstance(error, ForeignProtocolError):
-            text = f"{error.kind} bytes on a RocketMQ remoting port: closing"
-        else:
-            text = f"not a remoting frame: {error.message}: closing"
-        self.endpoint.report_refused(self.remote_address, text)
+        self.endpoint.report_refused(self.remote_address, refusal_text(error))
         self.lost = error
         self.close()
         self._drop_backlog()
@@ -582,15 +597,4 @@ class Connection(asyncio.Protocol):
         self._drop_unfinished()
         self.out.clear()
         self._drop_backlog()
-        self._drop_undecoded()
         self.transport.abort()
-
-
-def _peer_address(peer: Any) -> tuple[str, int]:
-    """Return host and port of a peer; an IPv4-mapped IPv6 address becomes IPv4."""
-    if not isinstance(peer, tuple) or len(peer) < 2:
-        return "0.0.0.0", 0
-    host = str(peer[0]).partition("%")[0]
-    if host.startswith("::ffff:") and "." in host:
-        host = host[7:]
-    return host, int(peer[1])

@@ -44,7 +44,7 @@ class ReadIngest(Protocol):
 def ingest_read(peer: IngestPeer, ingest: ReadIngest, data: bytes) -> bytes:
     """Offer a read to ``ingest``; return the bytes that the plain path has to serve."""
     decoder = peer.decoder
-    if decoder.failure is not None:
+    if len(data) < INGEST_LEAST_BYTES or decoder.failure is not None:
         return data
     if decoder.pending_bytes:
         joined = decoder.join_pending(data)

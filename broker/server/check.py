@@ -118,7 +118,7 @@ def _check_lengths(kind: _Kind, crashed: bool) -> Iterator[str]:
 
     After a crash, shorter files are accepted.
     """
-    lengths = {path: path.stat().st_size for path in kind.paths if path.name.isdigit()}
+    lengths = {path: path.stat().st_size for path in kind.paths if path.name.isdecimal()}
     if not lengths:
         return
     wanted, found = kind.length, set(lengths.values())

@@ -130,6 +130,7 @@ class BrokerController:
         self._pop_files = PopFiles(
             settings.store.root, self._disk, soon=self._call_soon, run=self._in_thread
         )
+        self._relay: Relay | None = None
         self._server = RemotingServer(
             self._make_handlers(role_control),
             limits=_limits(config),
@@ -169,10 +170,10 @@ class BrokerController:
         if control is None or not self.context.config.is_slave or not control.relay_until_ms:
             return handlers
         registrar = self.registrar
-        relay = Relay(
+        self._relay = Relay(
             self.context, self._client, lambda: registrar.master_address, control.relay_until_ms
         )
-        return relay.wrap(handlers)
+        return self._relay.wrap(handlers)
 
     def _make_transactions(self) -> TransactionalMessageCheckService:
         """Set the transaction service of the context and return its check service."""
@@ -337,6 +338,8 @@ class BrokerController:
         await self.replication.stop()
         self._pulls.resume(self.context.holds.take_all())
         self._pop_timers.stop()
+        if self._relay is not None:
+            self._relay.stop()
         await self._server.close(DRAIN_MS)
         await self._client.close()
         self._transactions.stop()

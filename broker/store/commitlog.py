@@ -7,7 +7,6 @@ written, so other threads may read up to it at any time.
 """
 
 from collections.abc import Sequence
-from struct import Struct
 from typing import Any, Final
 
 from broker.common.encoding.checksum import crc32
@@ -20,9 +19,9 @@ from broker.message.record import (
     HOST_SHAPE_SHIFT,
     HOST_V6_SIZE,
     PROPERTIES_LENGTH_SIZE,
-    field_position,
 )
 from broker.store.consumequeue.consume_queue import Topic
+from broker.store.encoded_batch import EncodedBatch, Place
 from broker.store.format.commitlog import (
     BLANK_SIZE,
     check_record,
@@ -33,20 +32,12 @@ from broker.store.format.commitlog import (
 from broker.store.logfile.mapped_file import FilePreparer, MappedFile, MappedFileQueue
 from broker.store.results import MessageExtBrokerInner, RecordTooLargeError
 
+# A batch keeps the storeTimestamp of the start of its encoding if it is appended within this time.
+MAX_STAMP_AGE_MS: Final = 10
 _V6_BITS: Final = BORNHOST_V6 | STOREHOST_V6
 # Bytes of a record besides body, topic (with its length) and properties, per host shape.
 _SIZES: Final = tuple(size + PROPERTIES_LENGTH_SIZE for size in FIXED_SIZES)
 _PACKS: Final = tuple(fixed.pack for fixed in FIXED_STRUCTS)
-
-
-# The fields of a record that are known only when it is appended.
-_OFFSETS: Final = Struct(">qq")
-_LONG: Final = Struct(">q")
-_OFFSETS_AT: Final = field_position("queueOffset")
-_STAMPS_AT: Final = tuple(
-    field_position("storeTimestamp", shape << HOST_SHAPE_SHIFT) for shape in range(4)
-)
-assert field_position("physicalOffset") == _OFFSETS_AT + 8
 
 
 class CommitLog:
@@ -153,31 +144,33 @@ class CommitLog:
         self.max_offset = physical_offset + size
         return physical_offset, size
 
-    def append_batch(self, batch: "EncodedBatch", queue_offset: int, now: int) -> list[int]:
-        """Append the records of a batch consecutively in one file; return their physical offsets.
+    def next_place(self, queue_offset: int, now: int) -> Place:
+        """Place of a batch that is appended next, if the current file has space for it."""
+        return Place(self.max_offset, queue_offset, max(now, self.last_store_timestamp))
 
-        ``queue_offset`` is that of the first record. Errors as in :meth:`append`; nothing is
-        written then. Encoding was done before, so this takes a fraction of a microsecond per
-        record and one copy of the bytes.
+    def append_batch(self, batch: EncodedBatch, queue_offset: int, now: int) -> int:
+        """Append the records of a batch consecutively in one file; return the first's offset.
+
+        ``queue_offset`` is that of the first record; the result is a physical offset. Errors as in
+        :meth:`append`; nothing is written then. Readers see all records or none: ``max_offset``
+        advances once.
         """
-        data = batch.data
-        file = self.ensure_capacity(len(data))
-        base = file.start + file.written
-        if now > self.last_store_timestamp:
-            self.last_store_timestamp = now
-        stamp = self.last_store_timestamp
-        offsets = []
-        for start, stamp_at in batch.starts:
-            physical_offset = base + start
-            _OFFSETS.pack_into(data, start + _OFFSETS_AT, queue_offset, physical_offset)
-            _LONG.pack_into(data, stamp_at, stamp)
-            offsets.append(physical_offset)
-            queue_offset += 1
-        position, end = base - file.start, base - file.start + len(data)
-        self._mapping[position:end] = data
+        size = len(batch.data)
+        file = self.ensure_capacity(size)
+        position = file.written
+        physical_offset = file.start + position
+        place = Place(physical_offset, queue_offset, max(now, self.last_store_timestamp))
+        if (
+            batch.place[:2] != place[:2]
+            or place.store_timestamp - batch.place.store_timestamp > MAX_STAMP_AGE_MS
+        ):
+            batch.move(place)
+        self.last_store_timestamp = batch.place.store_timestamp
+        end = position + size
+        self._mapping[position:end] = batch.data
         file.written = end
-        self.max_offset = base + len(data)
-        return offsets
+        self.max_offset = physical_offset + size
+        return physical_offset
 
     def append_encoded(self, data: bytes | memoryview, store_timestamp: int) -> None:
         """Append records that were encoded for :attr:`max_offset` and ``store_timestamp``.
@@ -348,57 +341,3 @@ class CommitLog:
         if self._file is not None:
             self._file.reserve()
             self.preparer.request(self._file.start + self.files.file_size)
-
-
-class EncodedBatch:
-    """Records of one queue, encoded before their place in the log is known.
-
-    A batch of thousands of records must stay together in the log, and therefore is appended
-    without serving other requests meanwhile; encoding it can be interrupted.
-    """
-
-    __slots__ = ("data", "inners", "queue_id", "starts", "topic")
-
-    def __init__(self, topic: Topic, queue_id: int) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
-        self.data = bytearray()
-        self.inners: list[MessageExtBrokerInner] = []
-        # of each record: its position, and that of its storeTimestamp
-        self.starts: list[tuple[int, int]] = []
-
-    def add(self, inner: MessageExtBrokerInner) -> None:
-        """Encode one message; struct.error if a number does not fit its field."""
-        start = len(self.data)
-        body, properties, topic = inner.body, inner.properties, self.topic
-        shape = (len(inner.born_host) == HOST_V6_SIZE) | (
-            len(inner.store_host) == HOST_V6_SIZE
-        ) << 1
-        size = _SIZES[shape] + len(body) + topic.stored_size + len(properties)
-        self.data += b"".join(
-            (
-                _PACKS[shape](
-                    size,
-                    topic.magic,
-                    crc32(body) & BODY_CRC_MASK,
-                    self.queue_id,
-                    inner.flag,
-                    0,
-                    0,
-                    inner.sys_flag & ~_V6_BITS | shape << HOST_SHAPE_SHIFT,
-                    inner.born_timestamp,
-                    inner.born_host,
-                    0,
-                    inner.store_host,
-                    inner.reconsume_times,
-                    inner.prepared_transaction_offset,
-                    len(body),
-                ),
-                body,
-                topic.stored,
-                len(properties).to_bytes(PROPERTIES_LENGTH_SIZE, "big"),
-                properties,
-            )
-        )
-        self.inners.append(inner)
-        self.starts.append((start, start + _STAMPS_AT[shape]))

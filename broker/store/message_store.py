@@ -211,7 +211,6 @@ class MessageStore:
         self.put_message = writer.put_message
         self.put_messages = writer.put_messages
         self.new_batch = writer.new_batch
-        self.encode_batch = writer.encode_batch
         self.put_batch = writer.put_batch
         self.why_illegal_place = writer.why_illegal_place
         self.get_message = reader.get_message

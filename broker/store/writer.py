@@ -3,7 +3,7 @@
 **Source:** RocketMQ CommitLog#asyncPutMessage, HookUtils#checkBeforePutMessage.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from broker.common.clock import Clock
@@ -12,7 +12,7 @@ from broker.common.topic import TIMER_TOPIC
 from broker.errors import DiskFullError, FileNameError, StoreError
 from broker.message.properties import PROPERTIES_MAX_SIZE, set_property
 from broker.message.record import TOPIC_MAX_SIZE
-from broker.store.commitlog import CommitLog, EncodedBatch
+from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.consumequeue.multi_dispatch import (
@@ -22,7 +22,9 @@ from broker.store.consumequeue.multi_dispatch import (
     return_offsets,
 )
 from broker.store.dispatch.reput import ReputService
+from broker.store.dispatch.request import PendingBatch
 from broker.store.dispatch.scheduler import DispatchScheduler
+from broker.store.encoded_batch import EncodedBatch
 from broker.store.faults.handler import FaultHandler
 from broker.store.faults.running_flags import RunningFlags
 from broker.store.format.consumequeue import is_queue_name, peek_inner_count
@@ -39,15 +41,6 @@ _REFUSED: Final = PutMessageStatus.SERVICE_NOT_AVAILABLE
 _ILLEGAL: Final = PutMessageStatus.MESSAGE_ILLEGAL
 _LMQ_EXCEEDED: Final = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
 _SPECIAL: Final = TRANSACTION_MASK | INNER_BATCH
-
-
-class PutRefusedError(Exception):
-    """A message of a batch is illegal; the batch is not stored."""
-
-    def __init__(self, status: PutMessageStatus, remark: str) -> None:
-        super().__init__(remark)
-        self.status = status
-        self.remark = remark
 
 
 class StoreWriter:
@@ -203,72 +196,62 @@ class StoreWriter:
         finally:
             self._scheduler.resume(scheduled)
 
-    def encode_batch(
-        self, inners: Iterable[MessageExtBrokerInner], batch: EncodedBatch
-    ) -> Iterator[None]:
-        """Check and encode the messages of a batch one by one, for callers that work in slices.
+    def new_batch(self, shared: MessageExtBrokerInner) -> EncodedBatch | None:
+        """Return an empty batch for :meth:`put_batch`, whose records have the fields of ``shared``.
 
-        PutRefusedError for an illegal message; RemoteProtocolError of ``inners`` passes through.
+        None for messages whose properties are completed when they are appended: with multi-dispatch
+        and for inner batches. struct.error if a number does not fit its field.
         """
-        for inner in inners:
-            reason = self._illegal(inner)
-            if reason is not None:
-                raise PutRefusedError(*reason)
-            batch.add(inner)
-            yield
-
-    def new_batch(self, topic: str, queue_id: int) -> EncodedBatch | None:
-        """Return an empty batch for :meth:`encode_batch` and :meth:`put_batch`.
-
-        None with multi-dispatch, whose properties are completed when the record is appended.
-        """
-        if self.multi_dispatch:
+        if self.multi_dispatch or shared.sys_flag & _SPECIAL:
             return None
-        return EncodedBatch(self._queues.topic(topic), queue_id)
+        refused = None
+        topic = self._queues.topics.get(shared.topic)
+        if topic is None or shared.queue_id < 0:
+            refused = self.why_illegal_place(shared.topic, shared.queue_id)
+            topic = Topic(shared.topic) if refused else self._queues.topic(shared.topic)
+        queue = topic.queues.get(shared.queue_id)
+        place = self._log.next_place(queue.next_offset if queue else 0, self._clock.now_ms())
+        batch = EncodedBatch(topic, shared, place, self._config.max_message_size)
+        if refused is not None:
+            batch.refused = _ILLEGAL, refused
+        return batch
 
     def put_batch(self, batch: EncodedBatch) -> PutBatchResult:
-        """Append the encoded messages of a batch: all of them consecutively in one file, or none.
+        """Append an encoded batch: all records consecutively in one file, or none.
 
         **Source:** RocketMQ CommitLog#asyncPutMessages.
         """
+        refused = None
         if self._flags.refusal is not None and not self._scheduler.retry_allocation():
             refused = self._refuse(_REFUSED, self._flags.refusal or "")
+        elif batch.refused is not None:
+            refused = self._refuse(*batch.refused)
+        if refused is not None:
             return PutBatchResult(refused.status, remark=refused.remark)
-        count = len(batch.inners)
-        topic = self._queues.topic(batch.topic.name)
-        queue = self._queues.queue(topic, batch.queue_id)
+        count = len(batch.starts)
+        queue = self._queues.queue(self._queues.topic(batch.topic.name), batch.queue_id)
         first = queue.next_offset
         try:
             if first + count > queue.reserved_offset:
                 queue.ensure_capacity(first + count - 1)
-            offsets = self._log.append_batch(batch, first, self._clock.now_ms())
+            start = self._log.append_batch(batch, first, self._clock.now_ms())
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             refused = self._append_failed(error)
             return PutBatchResult(refused.status, remark=refused.remark)
+        size = len(batch.data)
+        offsets = [start + position for position in batch.starts]
         stored = self._log.last_store_timestamp
-        end = self._log.max_offset
-        note = self._reput.note
-        ends = [*offsets[1:], end]
-        for number, inner in enumerate(batch.inners):
-            start = offsets[number]
-            note(
-                (
-                    start,
-                    ends[number] - start,
-                    stored,
-                    inner.sys_flag,
-                    first + number,
-                    queue,
-                    inner.properties,
-                    inner.tags_code,
-                )
+        self._reput.note_batch(
+            PendingBatch(
+                queue, first, [*offsets, start + size], batch.properties, stored, batch.sys_flag
             )
+        )
         queue.next_offset = first + count
         self.put_count += count
-        self.put_bytes += len(batch.data)
+        self.put_bytes += size
         if not self._scheduler.scheduled:
             self._scheduler.schedule()
-        return PutBatchResult(_PUT_OK, first, offsets, len(batch.data), end)
+        return PutBatchResult(_PUT_OK, first, offsets, size, start + size)
 
     def _put_plain(
         self, inners: Sequence[MessageExtBrokerInner], topic: Topic, queue: ConsumeQueue

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from broker.errors import ClientError, RocketMQError
-from broker.remoting.protocol.command import request
-from broker.remoting.rpc.caller import Caller
+from broker.remoting.protocol.command import RemotingCommand, request
+from broker.remoting.rpc.caller import Caller, Reply
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Change, ChangeResult, Outcome, Plan, Request, TargetError
 from mqadmin.admin.topology import Target
@@ -23,6 +23,7 @@ C = TypeVar("C")
 
 State = Mapping[str, Any] | None
 ReadStates = Callable[[Plan], Sequence[State | RocketMQError]]
+SendAll = Callable[[Caller, Sequence[tuple[str, RemotingCommand]]], Sequence[Reply | RocketMQError]]
 
 
 def config_change(
@@ -42,8 +43,11 @@ def config_change(
     )
 
 
-def apply_plan(admin: Caller, plan: Plan, read: ReadStates) -> Outcome:
-    """Apply ``plan``; a target that fails does not raise, its result carries the error."""
+def apply_plan(admin: Caller, plan: Plan, read: ReadStates, send: SendAll | None = None) -> Outcome:
+    """Apply ``plan``; a target that fails does not raise, its result carries the error.
+
+    ``send`` sends the requests of one step; by default all at once.
+    """
     results: dict[int, ChangeResult] = {
         index: _result(change, "unchanged", read_back=change.before)
         for index, change in enumerate(plan.changes)
@@ -54,7 +58,7 @@ def apply_plan(admin: Caller, plan: Plan, read: ReadStates) -> Outcome:
         if plan.strict and any(result.status in {"moved", "failed"} for result in results.values()):
             for index, change in enumerate(plan.changes):
                 results.setdefault(index, _result(change, "skipped"))
-        _send_steps(admin, plan, results)
+        _send_steps(admin, plan, send or _send_all, results)
         _read_back(plan, read(plan), results)
     return Outcome(
         kind=plan.kind,
@@ -64,6 +68,27 @@ def apply_plan(admin: Caller, plan: Plan, read: ReadStates) -> Outcome:
             *plan.errors,
             *(item.error for item in results.values() if item.error is not None),
         ],
+        warnings=plan.warnings,
+    )
+
+
+def refusal_of_moved(plan: Plan, states: Sequence[State | RocketMQError]) -> Outcome | None:
+    """Return the outcome of a plan that is not applied as a whole, None if no target moved.
+
+    ``states`` are the present ones. A target that cannot be read counts like one that moved.
+    """
+    results: dict[int, ChangeResult] = {}
+    _refuse_moved(plan, states, results)
+    if not results:
+        return None
+    errors = [item.error for item in results.values() if item.error is not None]
+    for index, change in enumerate(plan.changes):
+        results.setdefault(index, _result(change, "skipped"))
+    return Outcome(
+        kind=plan.kind,
+        subject=plan.subject,
+        items=[results[index] for index in range(len(plan.changes))],
+        errors=[*plan.errors, *errors],
         warnings=plan.warnings,
     )
 
@@ -115,7 +140,13 @@ def _refuse_moved(
             results[index] = _result(change, "moved", read_back=now, error=error)
 
 
-def _send_steps(admin: Caller, plan: Plan, results: dict[int, ChangeResult]) -> None:
+def _send_all(
+    admin: Caller, requests: Sequence[tuple[str, RemotingCommand]]
+) -> Sequence[Reply | RocketMQError]:
+    return admin.call_all(requests)
+
+
+def _send_steps(admin: Caller, plan: Plan, send: SendAll, results: dict[int, ChangeResult]) -> None:
     """Send the open changes, step by step.
 
     A change is skipped when a change of an earlier step of the same object failed or moved.
@@ -142,7 +173,7 @@ def _send_steps(admin: Caller, plan: Plan, results: dict[int, ChangeResult]) -> 
             assert wanted is not None, "a change without a request has its result already"
             command = request(wanted.code, dict(wanted.ext_fields), wanted.body)
             requests.append((wanted.address, command))
-        for index, answer in zip(indexes, admin.call_all(requests), strict=True):
+        for index, answer in zip(indexes, send(admin, requests), strict=True):
             if isinstance(answer, RocketMQError):
                 change = plan.changes[index]
                 error = describe(answer, address=change.address, target=change.target)

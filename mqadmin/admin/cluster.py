@@ -68,7 +68,7 @@ def cluster_record(target: Target, runtime: Mapping[str, str]) -> ClusterRecord:
     ``getTransferredTps`` in 5.x and ``getTransferedTps`` in 4.9.
     """
     version = runtime.get("brokerVersionDesc")
-    if version is None and runtime.get("brokerVersion", "").isdigit():
+    if version is None and runtime.get("brokerVersion", "").isdecimal():
         version = version_name(int(runtime["brokerVersion"]))
     active = runtime.get("brokerActive")
     return ClusterRecord(

@@ -18,11 +18,11 @@ from mqadmin.admin.connections import (
 )
 from mqadmin.admin.failure import describe, part_errors
 from mqadmin.admin.group import group_tables
+from mqadmin.admin.offset.logical import logical_progress
 from mqadmin.admin.offset.progress import (
     GroupProgress,
     QueueProgress,
     committed_offsets,
-    group_progress,
 )
 from mqadmin.admin.pop.in_flight import InFlight, in_flight
 from mqadmin.admin.result import Listing, TargetError
@@ -140,10 +140,12 @@ class ConsumerAdmin:
     ) -> Listing[LagRecord]:
         """Return one record per queue; ``clients`` also asks every client for its assigned queues.
 
+        The queues of a static topic are those that its clients see, over all brokers.
+
         With ``pop`` the messages in flight are counted from the check points of POP consumption.
         ClientError when ``topic`` has no route. No items: no broker has an offset of the group.
         """
-        progress = group_progress(self._admin, group, topic)
+        progress = logical_progress(self._admin, group, topic)
         if topic is None and not progress.queues and not progress.errors:
             progress = self._subscribed(group)
         errors = [*progress.errors]
@@ -186,7 +188,7 @@ class ConsumerAdmin:
         errors: list[TargetError] = []
         for subscription in self.connections(group).subscriptions:
             if self._admin.routes.find(subscription.topic) is not None:
-                found = group_progress(self._admin, group, subscription.topic)
+                found = logical_progress(self._admin, group, subscription.topic)
                 queues += found.queues
                 errors += found.errors
         return GroupProgress(queues=queues, errors=errors)

@@ -27,6 +27,7 @@ from mqadmin.admin.pop.modes import ModeAdmin
 from mqadmin.admin.result import Outcome, Plan
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import TopicAdmin
+from mqadmin.admin.topics.static_plans import StaticTopicAdmin
 from mqadmin.admin.tracing.track import MessageTracker
 from mqadmin.admin.transaction.library import TransactionAdmin
 
@@ -38,6 +39,11 @@ class MQAdmin(AdminSession):
     def topic(self) -> TopicAdmin:
         """Topics: create, update, list, show, route, status, perm, delete."""
         return TopicAdmin(self)
+
+    @cached_property
+    def static_topic(self) -> StaticTopicAdmin:
+        """Static topics: create, update, remap, show."""
+        return StaticTopicAdmin(self)
 
     @cached_property
     def cluster(self) -> ClusterAdmin:

@@ -150,14 +150,15 @@ class AdminSession(Caller):
     def phase_ms(self) -> int | None:
         """Return the time limit of the next request or group of requests; None: no deadline.
 
-        RequestTimeoutError when the deadline has passed: no peer failed in that case.
+        RequestTimeoutError when the deadline has passed; it names the peers that did not respond.
         """
         left_ms: float | None = getattr(self.client, "remaining_ms", None)
         if left_ms is None:
             return None
         if left_ms < 1:
+            silent = "".join(f"; {error.message}" for error in self._silent.values())
             raise RequestTimeoutError(
-                f"the deadline of {self.timeout_ms} ms has passed",
+                f"the deadline of {self.timeout_ms} ms has passed{silent}",
                 "give the command more time with --timeout",
             )
         return max(1, int(max(left_ms * PHASE_SHARE, min(left_ms, MIN_PHASE_MS))))

@@ -142,4 +142,4 @@ def _no_broker_registered() -> ClientError:
 
 def _looks_like_address(text: str) -> bool:
     host, _, port = text.rpartition(":")
-    return bool(host) and port.isdigit()
+    return bool(host) and port.isdecimal()

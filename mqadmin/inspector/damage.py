@@ -168,6 +168,10 @@ KINDS: Final[dict[str, DamageKind]] = {
         "a record of a revive topic that is not a check point or acknowledgement",
         "brokers skip it: the messages it names may be delivered once more, or never revived",
     ),
+    "staticTopic": DamageKind(
+        "the mapping of a static topic contradicts itself, topics.json or the queues",
+        "compare it with the other brokers (mqadmin topic static show), or restore the file",
+    ),
     "transaction": DamageKind(
         "a commit or op record that does not point to its half message",
         "compare both records; the outcome of the transaction is uncertain",

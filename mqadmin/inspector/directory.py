@@ -24,10 +24,11 @@ TIMERLOG: Final = "timerlog"
 EXT: Final = "ext"
 POP: Final = "pop"
 TRANSACTION: Final = "transaction"
+STATIC: Final = "static"
 AUTO: Final = "auto"
 KINDS: Final = (
     *(AUTO, COMMITLOG, CONSUMEQUEUE, INDEX, CHECKPOINT, CONFIG, STATE),
-    *(TIMERWHEEL, TIMERLOG, EXT, POP, TRANSACTION),
+    *(TIMERWHEEL, TIMERLOG, EXT, POP, TRANSACTION, STATIC),
 )
 
 # Any of these makes a folder the root of a store.
@@ -214,7 +215,7 @@ class StoreDirectory:
                 if topic is not None and topic_folder.name != topic:
                     continue
                 for folder in _folders(topic_folder):
-                    if not folder.name.isdigit() or not self._is_wanted(folder):
+                    if not folder.name.isdecimal() or not self._is_wanted(folder):
                         continue
                     number = int(folder.name)
                     if queue_id is None or number == queue_id:
@@ -231,7 +232,7 @@ class StoreDirectory:
         folders = [parent.name for parent in self.path.resolve().parents]
         start = file_start(self.path.name) or 0
         files = ((self.path, start),)
-        if self.root is None or not folders[0].isdigit():
+        if self.root is None or not folders[0].isdecimal():
             kind = "batch" if _is_batch(self.path) else "classic"
             return QueueFiles("", 0, kind, self.path.parent, files)
         kind = "batch" if folders[2] == state.BATCH_CONSUMEQUEUE_DIR else "classic"
@@ -329,7 +330,7 @@ def _folders(folder: Path) -> list[Path]:
         found = [entry for entry in folder.iterdir() if entry.is_dir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(found, key=lambda p: (int(p.name) if p.name.isdigit() else -1, p.name))
+    return sorted(found, key=lambda p: (int(p.name) if p.name.isdecimal() else -1, p.name))
 
 
 def _kind_of_bytes(data: bytes) -> str:

@@ -123,5 +123,5 @@ def lock_holder(path: Path) -> int | None:
         words = line.split()
         # "1: POSIX ADVISORY WRITE 4242 fd:01:1234 0 0"; a blocked request has "->" as second word.
         if len(words) >= 6 and words[1] == "POSIX" and words[5] == place:
-            return int(words[4]) if words[4].isdigit() else None
+            return int(words[4]) if words[4].isdecimal() else None
     return 0

@@ -43,7 +43,7 @@ def _file_rows(
     file: FileBytes, query: Query, hashes: set[int] | None
 ) -> Iterator[IndexRow | DamageRow]:
     path = str(file.path)
-    if not file.path.name.isdigit():
+    if not file.path.name.isdecimal():
         yield found("name", path, "not named after a time", severity=WARNING)
         return
     try:

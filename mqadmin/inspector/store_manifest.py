@@ -85,5 +85,5 @@ def read_queue_ends(store: StoreDirectory) -> StoreManifest:
             },
             file_sizes=(int(sizes[0]), int(sizes[1]), int(sizes[2])),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         return StoreManifest(problem=f"the file cannot be read: {error!r:.80}")

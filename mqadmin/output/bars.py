@@ -15,10 +15,15 @@ def bars(rows: Sequence[tuple[str, int]], *, width: int = BAR_WIDTH) -> list[str
     counts = max((len(str(count)) for _, count in rows), default=0)
     lines = []
     for label, count in rows:
-        eighths = round(count * width * 8 / most) if most else 0
-        bar = "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
-        lines.append(f"{label:>{labels}}  {count:>{counts}}  {bar}".rstrip())
+        drawn = bar(count, most, width=width)
+        lines.append(f"{label:>{labels}}  {count:>{counts}}  {drawn}".rstrip())
     return lines
+
+
+def bar(count: int, most: int, *, width: int = BAR_WIDTH) -> str:
+    """Return the bar of one count; the count ``most`` fills ``width`` cells, 0 none."""
+    eighths = round(count * width * 8 / most) if most else 0
+    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
 
 def course(values: Sequence[int], *, width: int = BAR_WIDTH) -> str:

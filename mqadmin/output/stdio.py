@@ -44,7 +44,7 @@ def stdin_is_terminal() -> bool:
 def terminal_columns() -> int:
     """Return the width of the terminal; ``COLUMNS`` overrides it, 80 if unknown."""
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdigit() and int(columns) > 0:
+    if columns.isdecimal() and int(columns) > 0:
         return int(columns)
     return _columns(sys.stdout)
 

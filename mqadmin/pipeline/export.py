@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
 from broker.errors import ConfigError, StoreError
@@ -166,7 +167,7 @@ class Export:
         query: StreamingQuery = writer.trigger(**trigger).start()
         return query
 
-    def _read(self, reader: Any, *, fresh: bool) -> DataFrame:
+    def _read(self, reader: DataFrameReader | DataStreamReader, *, fresh: bool) -> DataFrame:
         options = {
             "out": str(self.out),
             "columns": ",".join(self.columns),

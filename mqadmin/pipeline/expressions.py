@@ -137,7 +137,7 @@ def grouping(text: str, known: Sequence[str]) -> list[str]:
 def positive_number(parameters: dict[str, str], name: str) -> int:
     """Return a parameter as a number. ConfigError unless it is a whole number above 0."""
     text = parameters[name]
-    if not text.isdigit() or int(text) == 0:
+    if not text.isdecimal() or int(text) == 0:
         raise ConfigError(f"parameter {name}: {text!r} is not a whole number above 0")
     return int(text)
 

@@ -376,7 +376,9 @@ class _Parquet(_Export):
         """Remove the files that an interrupted run wrote after its last state."""
         for path in self.output.glob("part-*.parquet*"):
             first = path.name.removeprefix("part-").partition(".")[0]
-            if path.suffix == ".tmp" or (first.isdigit() and int(first) >= self.state.next_offset):
+            if path.suffix == ".tmp" or (
+                first.isdecimal() and int(first) >= self.state.next_offset
+            ):
                 path.unlink()
 
     def _end(self, part: "_Part") -> None:

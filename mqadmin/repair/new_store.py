@@ -33,6 +33,7 @@ from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.queries.loss import QueueLoss, total
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
+from mqadmin.inspector.static_topics import moved_mappings
 from mqadmin.inspector.verify.log_walk import lmq_enabled
 from mqadmin.inspector.verify.queue_checks import OpenFiles
 from mqadmin.inspector.verify.report import VerifySummary
@@ -44,6 +45,13 @@ from mqadmin.repair.files import Blocks, Output, check_output
 from mqadmin.repair.recover import Salvaged, SalvagedRecord, is_filler, is_wanted, salvage
 
 _GATHER: Final = 1 << 20
+# Files of config/ that a new store takes from its source.
+_TAKEN: Final = (
+    config.TOPICS,
+    config.SUBSCRIPTION_GROUP,
+    config.CONSUMER_OFFSET,
+    config.TOPIC_QUEUE_MAPPING,
+)
 
 Key = tuple[str, int]
 
@@ -461,9 +469,12 @@ class _Rewrite:
         self.made.write(f"{state.CONFIG_DIR}/{config.TOPICS}", text.encode())
 
     def _take_config(self, folder: Path) -> dict[str, TopicConfig]:
-        """Copy groups, map consumer offsets to the same messages, and return the known topics."""
+        """Copy groups, map consumer offsets to the same messages, and return the known topics.
+
+        The segments of static topics keep their bounds, mapped to the same messages.
+        """
         topics: dict[str, TopicConfig] = {}
-        for name in (config.TOPICS, config.SUBSCRIPTION_GROUP, config.CONSUMER_OFFSET):
+        for name in _TAKEN:
             for path in (folder / name, folder / f"{name}.bak"):
                 data = read_all(path)
                 if not data:
@@ -473,6 +484,8 @@ class _Rewrite:
                         topics = dict(config.decode_topics(data).topics)
                     elif name == config.CONSUMER_OFFSET:
                         data = self._moved_offsets(data)
+                    elif name == config.TOPIC_QUEUE_MAPPING:
+                        data = moved_mappings(data, self._moved)
                     else:
                         config.decode_subscription_group(data)
                 except RemoteProtocolError:

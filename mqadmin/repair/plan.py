@@ -391,7 +391,7 @@ def index_shape(path: Path) -> tuple[int, int] | None:
 def _plan_index(plan: RepairPlan) -> None:
     paths = plan.store.index_files()
     for path in paths:
-        if not path.name.isdigit():
+        if not path.name.isdecimal():
             _add_step(plan, "leaveOut", path, "not named after a time")
     shapes: list[tuple[int, int]] = []
     for path in paths:

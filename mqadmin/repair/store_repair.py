@@ -282,7 +282,7 @@ class _Repair:
                 self.made.take(path, str(path.relative_to(self.root)), sealed=sealed)
         files = plan.store.index_files()
         for number, path in enumerate(files):
-            if not plan.rebuild_index and path.name.isdigit():
+            if not plan.rebuild_index and path.name.isdecimal():
                 sealed = number + 1 < len(files)
                 self.made.take(path, f"{state.INDEX_DIR}/{path.name}", sealed=sealed)
         for entry in sorted(self.root.iterdir()):

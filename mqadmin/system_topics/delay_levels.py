@@ -21,7 +21,7 @@ def parse_levels(text: str) -> list[int]:
     found = []
     for word in text.split():
         number, unit = word[:-1], word[-1:]
-        found.append(int(number) * _UNITS[unit] if number.isdigit() and unit in _UNITS else 0)
+        found.append(int(number) * _UNITS[unit] if number.isdecimal() and unit in _UNITS else 0)
     return found
 
 

@@ -20,7 +20,8 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     """Options that apply to every message; they win over the fields of a line.
 
     ``topic`` None keeps the topic of the line. ``ordered_by`` names the field whose value selects
-    the queue: ``keys`` (the first key), ``tags``, ``queueId`` or a property.
+    the queue: ``keys`` (the first key), ``tags``, ``queueId`` or a property. With
+    ``keep_queue_id`` an ordered message keeps its queue id if the topic has such a queue.
     """
 
     topic: str | None = None
@@ -32,6 +33,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     deliver_ms: int | None = None
     ordered_by: str | None = None
     keep_uniq_key: bool = False
+    keep_queue_id: bool = False
 
 
 class SenderConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +55,8 @@ class SenderConfig(msgspec.Struct, frozen=True, kw_only=True):
 class ProduceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """``rate`` messages per second; after ``max_errors`` failures nothing more is read (0: never).
 
-    ``from_line`` is the first line of the first source that is sent.
+    ``from_line`` is the first line of the first source that is sent. After an interrupt messages in
+    flight have ``interrupt_wait_ms`` for their responses, None: the time of a message.
     """
 
     format: str = "ndjson"
@@ -63,6 +66,7 @@ class ProduceOptions(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None = None
     max_errors: int = 100
     dry_run: bool = False
+    interrupt_wait_ms: int | None = None
 
 
 class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,3 +86,17 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     warm_up_ms: int = 1_000
     idle_ms: int | None = None
     timeout_ms: int = 10_000
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages of a store or an export that are imported; None selects all.
+
+    ``begin_ms`` and ``end_ms`` (exclusive) bound the storeTimestamp. ``key`` is a word of KEYS or a
+    uniqKey.
+    """
+
+    topic: str | None = None
+    queue_id: int | None = None
+    key: str | None = None
+    begin_ms: int | None = None
+    end_ms: int | None = None

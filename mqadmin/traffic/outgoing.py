@@ -24,6 +24,9 @@ KEPT: Final = frozenset(
 class InputMessage(msgspec.Struct, kw_only=True):
     """One message of the input. ``line`` is its first line, ``raw`` its bytes in the input.
 
+    Of a store ``line`` is the physical offset of the record, ``part`` the number of the message in
+    it, and ``original_id`` its offsetMsgId.
+
     ``delay_level``, ``delay_ms`` and ``deliver_ms`` (epoch ms) are those of the line; the place of
     a stored message (``broker_name``, ``queue_id``) selects a queue only with --ordered-by queueId.
     """
@@ -41,6 +44,8 @@ class InputMessage(msgspec.Struct, kw_only=True):
     deliver_ms: int | None = None
     broker_name: str | None = None
     queue_id: int | None = None
+    part: int = 0
+    original_id: str | None = None
 
 
 class BadInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,15 +55,23 @@ class BadInput(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes
     reason: str
     hint: str = ""
+    part: int = 0
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A message ready to be sent, with its line; ``order`` is the value of --ordered-by."""
+    """A message ready to be sent, with its line; ``order`` is the value of --ordered-by.
+
+    ``queue_id`` is the number of its queue among those of the topic, when its own is kept, ``key``
+    the uniqKey of the original, else its offsetMsgId.
+    """
 
     line: int
     raw: bytes
     message: Message
     order: str | None = None
+    queue_id: int | None = None
+    part: int = 0
+    key: str | None = None
 
     @property
     def size(self) -> int:
@@ -94,7 +107,9 @@ def outgoing(found: InputMessage, defaults: Defaults) -> Outgoing:
     order = None
     if defaults.ordered_by is not None:
         order = _order_of(found, message, defaults.ordered_by)
-    return Outgoing(found.line, found.raw, message, order)
+    queue_id = found.queue_id if defaults.keep_queue_id else None
+    key = uniq_key or found.original_id
+    return Outgoing(found.line, found.raw, message, order, queue_id, found.part, key)
 
 
 def is_system_property(name: str) -> bool:

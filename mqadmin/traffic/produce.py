@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from select import select
 from time import sleep
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -76,10 +76,51 @@ class LineSent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """One input: its name for messages, and its bytes."""
+    """One input: its name for messages, and its bytes.
+
+    ``messages`` replaces the parser of the bytes: the messages are read already.
+    """
 
     name: str
     stream: Stream
+    messages: Iterator[Found] | None = None
+
+
+class Journal(Protocol):
+    """A record of the messages of a run, so that another run does not send them again."""
+
+    def skips(self, found: InputMessage) -> bool:
+        """Return whether a message needs no sending."""
+        ...
+
+    def refused(self, found: InputMessage | BadInput) -> None:
+        """Record a message that is not sent."""
+        ...
+
+    def opened(self, one: Outgoing) -> None:
+        """Record a message before it is sent."""
+        ...
+
+    def closed(self, outcome: Outcome) -> None:
+        """Record an outcome."""
+        ...
+
+
+class NoJournal:
+    """Records nothing."""
+
+    def skips(self, found: InputMessage) -> bool:
+        """Return False: every message is sent."""
+        return False
+
+    def refused(self, found: InputMessage | BadInput) -> None:
+        """Do nothing."""
+
+    def opened(self, one: Outgoing) -> None:
+        """Do nothing."""
+
+    def closed(self, outcome: Outcome) -> None:
+        """Do nothing."""
 
 
 def _ignore(_: object) -> None:
@@ -102,7 +143,9 @@ class ProduceRun:
         on_failure: Callable[[LineFailure], None] = _ignore,
         on_progress: Callable[[int], None] = _ignore,
         clock: Clock | None = None,
+        journal: Journal | None = None,
     ) -> None:
+        self._journal = journal or NoJournal()
         self.report = ProduceReport(topics={}, dry_run=options.dry_run)
         self._options = options
         self._stop = stop
@@ -183,9 +226,17 @@ class ProduceRun:
             pass
         finally:  # also of a generator that is closed, or of an input that ends with an error
             self._group.clear()
-            self._sender.wait(self._wait_s)
+            self._sender.wait(self._last_wait_s)
             self._collect()
         yield self._take_sent()
+
+    @property
+    def _last_wait_s(self) -> float:
+        """How long messages in flight may take at the end."""
+        limit_ms = self._options.interrupt_wait_ms
+        if not self._stop.requested or limit_ms is None:
+            return self._wait_s
+        return min(self._wait_s, limit_ms / 1000)
 
     def _ended(self) -> bool:
         return self._stop.requested or self._limit_reached()
@@ -195,8 +246,12 @@ class ProduceRun:
         return found
 
     def _one(self, source: Source, from_line: int) -> Iterator[list[LineSent]]:
-        lines = self._lines(source.stream)
-        for found in FORMATS[self._options.format](lines, from_line):
+        if source.messages is not None:
+            messages = self._interruptible(source.messages)
+        else:
+            lines = self._lines(source.stream)
+            messages = FORMATS[self._options.format](lines, from_line)
+        for found in messages:
             if isinstance(found, Pause):
                 self._flush()
                 self._await_outcomes(source.stream)
@@ -213,6 +268,16 @@ class ProduceRun:
             self._sender.wait(self._wait_s)
         self._collect()
         yield self._take_sent()
+
+    def _interruptible(self, messages: Iterator[Found]) -> Iterator[Found]:
+        """Let a signal end the search for the next message, which may be far."""
+        while True:
+            with self._stop.interruptible():
+                found = next(messages, None)
+            if found is None:
+                return
+            self._on_progress(self._done_bytes)
+            yield found
 
     def _await_outcomes(self, stream: Stream) -> None:
         """Wait for outcomes while no input arrives, so that they are reported before the next."""
@@ -246,6 +311,8 @@ class ProduceRun:
             self._bad(found, found.reason, found.hint)
             return
         assert isinstance(found, InputMessage), "neither a pause nor a bad line"
+        if self._journal.skips(found):
+            return
         try:
             one = outgoing(found, self._options.defaults)
             self._check_body(one)
@@ -260,6 +327,8 @@ class ProduceRun:
                 if not self.report.topics:
                     raise
                 self._place.passed(one.line)
+                self._flush()  # the journal records positions in order
+                self._journal.refused(found)
                 self._fail(one.line, error)
                 return
             self.report.topics.setdefault(topic, 0)
@@ -289,6 +358,8 @@ class ProduceRun:
             if delay_s:
                 sleep(delay_s)
             self._sender.wait_capacity(group)
+        for one in group:
+            self._journal.opened(one)
         self._sender.submit(group)
         for one in group:
             self._place.opened(one.line)
@@ -301,6 +372,7 @@ class ProduceRun:
     def _collect(self) -> None:
         for outcome in self._sender.outcomes():
             self._place.closed(outcome)
+            self._journal.closed(outcome)
             self._done_bytes += len(outcome.sent.raw) + 1
             self._record(outcome)
         self._on_progress(self._done_bytes)
@@ -330,7 +402,9 @@ class ProduceRun:
             report.not_tried += 1
 
     def _bad(self, found: InputMessage | BadInput, reason: str, hint: str) -> None:
+        self._flush()  # the journal records positions in order
         self._place.passed(found.line)
+        self._journal.refused(found)
         self._done_bytes += len(found.raw) + 1
         self._failed(
             LineFailure(

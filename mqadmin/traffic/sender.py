@@ -125,7 +125,7 @@ class Sender:
         if route is None and not self.config.create:
             raise ClientError(
                 f"topic {topic} does not exist",
-                "mqadmin topic create TOPIC creates it, or give --create",
+                "mqadmin topic create TOPIC creates it, and msg produce --create lets the broker",
             )
         queues = sorted(await self._producer.fetch_publish_queues(topic))
         if not queues:
@@ -231,7 +231,10 @@ class Sender:
 
     def _lane(self, one: Outgoing) -> "_Lane":
         queues = self._queues[one.message.topic]
-        queue = queues[crc32((one.order or "").encode("utf-8", "surrogatepass")) % len(queues)]
+        number = one.queue_id
+        if number is None:
+            number = crc32((one.order or "").encode("utf-8", "surrogatepass"))
+        queue = queues[number % len(queues)]
         lane = self._lanes.get(queue)
         if lane is None:
             lane = self._lanes[queue] = _Lane()

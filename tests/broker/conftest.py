@@ -25,12 +25,12 @@ def event_loop_name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def run(event_loop_name: str) -> Callable[[Coroutine], Any]:
-    """Run a coroutine in each kind of loop a daemon may have; it must end soon."""
+def run(event_loop_name: str) -> Callable[..., Any]:
+    """Run a coroutine in each kind of loop a daemon may have; it must end in ``limit_s``."""
 
-    def runner(main: Coroutine) -> Any:
+    def runner(main: Coroutine, limit_s: float = TIMEOUT_S) -> Any:
         async def limited() -> Any:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(limit_s):
                 return await main
 
         with asyncio.Runner(loop_factory=loop.loop_factory()) as loop_runner:

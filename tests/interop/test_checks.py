@@ -145,6 +145,38 @@ def test_a_real_client_that_consumes_has_no_serious_finding(
     peer_533.ask("forget", namesrv=namesrv)
 
 
+def test_a_group_that_sends_its_messages_back_is_a_finding(
+    servers: Servers, make_topic: Callable[..., None], peer_533: Any, until: Callable[..., Any]
+) -> None:
+    namesrv, broker, _ = servers
+    make_topic(broker.address, "Retried", 1)
+    words = {"namesrv": namesrv, "topic": "Retried", "group": "failing"}
+    consumer = f"failing@{namesrv}"
+    assert mqadmin(namesrv, "group", "create", "failing", "--yes").returncode == 0
+    peer_533.ask("consume", consumer=consumer, failTimes=100, **words)
+    try:
+        lines = "".join(f"m{number}\n" for number in range(12))
+        subprocess.run(
+            [
+                *(str(MQADMIN), "msg", "produce", "Retried", "--input-format", "lines"),
+                "-n",
+                namesrv,
+            ],
+            input=lines.encode(),
+            check=True,
+            timeout=60,
+        )
+
+        def kinds() -> list[str]:
+            done = mqadmin(namesrv, "consumer", "doctor", "failing", "-o", "json")
+            return [one["kind"] for one in json.loads(done.stdout)["items"]]
+
+        until(lambda: "manyRetries" in kinds(), "a finding about retries", 60)
+    finally:
+        peer_533.ask("stop", consumer=consumer)
+    peer_533.ask("forget", namesrv=namesrv)
+
+
 def test_a_hung_broker_is_critical_for_its_check_and_unknown_for_the_others_in_time(
     filled: Servers,
 ) -> None:

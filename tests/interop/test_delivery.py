@@ -288,7 +288,7 @@ def test_extension_units_and_filters_have_the_bytes_of_java(
     assert len(ours[0]) == 5
 
 
-def test_retries_of_a_group_follow_its_settings_as_on_java(compare) -> None:
+def test_retries_of_a_group_follow_its_settings_as_on_java(compare, until) -> None:
     def scenario(side: Raw) -> None:
         group = "GR"
         side.topic("Retried")
@@ -329,6 +329,7 @@ def test_retries_of_a_group_follow_its_settings_as_on_java(compare) -> None:
         for perm in (4, 2, 0, 6):
             side.topic("Retried", perm=perm)
             side.send("Retried")
+            side.dispatched("Retried", side.events.count(("sent", 0)), until)
             side.pull("Retried", group=group)
         update(brokerId=3, whichBrokerWhenConsumeSlowly=7)
         config(Code.GET_SUBSCRIPTIONGROUP_CONFIG, group=group)

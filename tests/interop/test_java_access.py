@@ -102,6 +102,31 @@ def test_rules_are_merged_by_subject_and_deleted(run: Run) -> None:
     assert run("acl create User:unknown -r Topic:t -a Pub --yes").returncode in (4, 6)
 
 
+def test_metadata_create_users_with_their_passwords_and_then_their_rules(
+    run: Run, tmp_path: Path
+) -> None:
+    assert run("user create carol --password-file - --yes", "first1").returncode == 0
+    assert run("user update carol --disable --yes").returncode == 0
+    assert run("acl create User:carol -r Topic:orders -a Pub --yes").returncode == 0
+    export, secrets = tmp_path / "meta.json", tmp_path / "secrets"
+    kinds = "--only user --only acl"
+    assert run(f"metadata export --out {export} {kinds}").returncode == 0
+    assert "first1" not in export.read_text()
+    assert run("acl delete User:carol --yes").returncode == 0
+    assert run("user delete carol --yes").returncode == 0
+    refused = run(f"metadata apply {export} --only user --yes")
+    assert refused.returncode in (1, 5)
+    assert "user carol does not exist, and no password is given" in refused.stderr
+    secrets.write_text("carol=second2\n")
+    done = run(f"metadata apply {export} {kinds} --secrets-file {secrets} --yes -v")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "second2" not in done.stdout + done.stderr
+    assert run(f"metadata diff {export} {kinds} --ignore-extra").returncode == 0
+    # the password is stored: the same one again needs no change
+    again = run("user update carol --password-file - --yes", "second2")
+    assert "nothing to do" in again.stderr
+
+
 def test_rules_of_acl_1_are_refused_by_name(run: Run) -> None:
     done = run("updateAclConfig -c DefaultCluster -a key12345 -s secret12")
     assert done.returncode == 4

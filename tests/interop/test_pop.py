@@ -166,7 +166,13 @@ def basics(peer: PopPeer) -> Iterator[Any]:
         {"extraInfo": "0 1 2 0 0 broker-a 0 0"},
     ):
         yield "bad ack", fields, peer.ack(message, handle, **fields)
+    other = next(one for one in popped if one[0].queue_id != message.queue_id)
+    yield "foreign ack", peer.ack(message, other[1]), peer.ack(message, handle)
     header = {**peer.about(message, handle), "invisibleTime": 1_000}
+    yield (
+        "foreign change",
+        peer.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, {**header, "extraInfo": other[1]}).code,
+    )
     for fields in ({"topic": "Unknown"}, {"queueId": 9}, {"offset": 99}, {"extraInfo": "junk"}):
         answer = peer.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, {**header, **fields})
         yield "bad change", fields, answer.code

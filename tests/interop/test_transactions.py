@@ -269,6 +269,22 @@ def test_wrong_ends_get_the_answers_of_a_java_broker(both: Any, until: Callable[
     assert before == []
 
 
+def test_ends_of_a_decided_half_get_the_answers_of_a_java_broker(
+    both: Any, until: Callable[..., Any]
+) -> None:
+    def scenario(side: Side) -> Any:
+        committed, rolled_back = side.send("unknown", "unknown", count=2)
+        until(lambda: len(side.dump(HALF)) >= 2, "the half messages are dispatched")
+        halves = [side.half(committed), side.half(rolled_back)]
+        answers = [side.end(halves[0], 8), side.end(halves[1], 12)]
+        until(lambda: side.bodies(), "the committed message is dispatched")
+        answers += [side.end(half, decision) for half in halves for decision in (12, 8)]
+        answers += [side.end(half, 8, producerGroup="Foreign") for half in halves]
+        return [code for code, _ in answers]
+
+    assert both(scenario)[:2] == [0, 0]
+
+
 def test_clients_cannot_send_to_the_topics_of_transactions(both: Any) -> None:
     def scenario(side: Side) -> Any:
         side.send("commit", "commit")

@@ -34,7 +34,11 @@ class Result(NamedTuple):
 def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Remove the variables and the context file of the user that runs the tests."""
     for name in list(os.environ):
-        if name.startswith(("MQADMIN_", "_MQADMIN")) or name in ("NAMESRV_ADDR", "NO_COLOR"):
+        if name.startswith(("MQADMIN_", "_MQADMIN")) or name in (
+            "NAMESRV_ADDR",
+            "NO_COLOR",
+            "ROCKETMQ_HOME",
+        ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("TZ", "UTC")

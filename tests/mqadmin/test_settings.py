@@ -191,3 +191,28 @@ def test_the_secret_comes_from_the_variable_or_a_file(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nosuch"):
         read_file(str(tmp_path / "nosuch"))
+
+
+def test_the_secret_comes_from_the_setting_of_the_highest_precedence(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("from-file\n")
+    named = {"one": {"secret-key-command": "pass"}}
+    save_contexts(config_path(environ(tmp_path)), Contexts("", named))
+    path = str(tmp_path / "key")
+    direct = {"MQADMIN_SECRET_KEY": "direct"}
+    assert resolve({}, environ(tmp_path, **direct)).secret() == "direct"
+    assert resolve({"secret_key_file": path}, environ(tmp_path, **direct)).secret() == "from-file"
+    by_context = resolve({"context": "one"}, environ(tmp_path, **direct))
+    assert (by_context.secret_word, by_context.secret()) == ("secret-key-command", None)
+    both = {"context": "one", "secret_key_file": path}
+    assert resolve(both, environ(tmp_path)).secret_word == "secret-key-file"
+    assert resolve({}, environ(tmp_path)).secret_word == ""
+
+
+def test_the_origin_of_a_java_account_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "tools.yml").write_text("")
+    found = resolve({}, environ(tmp_path, ROCKETMQ_HOME=str(tmp_path)))
+    assert found.effective["tools-yml"].origin == "environment ROCKETMQ_HOME"
+    assert found.account_file == str(tmp_path / "conf" / "tools.yml")
+    own = resolve({"access_key": "me"}, environ(tmp_path, ROCKETMQ_HOME=str(tmp_path)))
+    assert own.account_file is None

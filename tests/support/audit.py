@@ -13,11 +13,11 @@ from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.store.format import config as config_files
+from tests.support import pop_load
 from tests.support.child import Child
-from tests.support.load import BULK, GROUP, MIRROR, QUEUES, TOPIC, Ledger
-from tests.support.payer import COMMIT, Payer, decision_of
+from tests.support.load import BULK, GROUP, LIGHT, MIRROR, QUEUES, TOPIC, Ledger
+from tests.support.payer import COMMIT, Payer, decision_of, is_undecided
 from tests.support.payer import TOPIC as SETTLED
-from tests.support.pop_load import PopAudit
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 RETRY_TOPIC = f"%RETRY%{GROUP}"
@@ -128,6 +128,9 @@ class Audit:
                 wanted = {n for n, queue in ledger.mirrored.items() if queue == queue_id}
                 wrong = [number for number in wanted if there[number] != 1]
                 assert not wrong, f"not once in {MIRROR} queue {queue_id}: {wrong[:5]}"
+            there = Counter(int(m.body[:12]) for m in self.read(client, LIGHT, 0))
+            wrong = [number for number in ledger.light if there[number] != 1]
+            assert not wrong, f"not once in {LIGHT}: {wrong[:5]}"
             for name in ledger.topics:
                 answer = self._ask(client, RequestCode.GET_TOPIC_CONFIG, {"topic": name})
                 assert answer.code == 0, f"topic {name} is lost: {answer.remark}"
@@ -140,7 +143,7 @@ class Audit:
             self._await(lambda: self._not_retried(client), "sent-back messages never delivered")
             self._check_transactions(client)
             self._check_bulk(client)
-            pops = PopAudit(ledger.pops)
+            pops = pop_load.PopAudit(ledger.pops)
             address = self.child.address
             self._await(
                 lambda: pops.missing(client, address), "unacknowledged messages never popped"
@@ -169,32 +172,39 @@ class Audit:
                 assert offset in asked or not offset, f"queue {queue_id} at {offset}, never asked"
 
     def _undelivered(self, client: BlockingClient) -> list[int]:
-        delayed = self.ledger.delayed
+        timers = self.ledger.timers
         seen: Counter[int] = Counter()
         for queue_id in range(QUEUES):
-            seen.update(self.queue(client, queue_id, 0).values())
+            for message in self.read(client, TOPIC, queue_id):
+                number = int(message.body[:12])
+                seen[number] += 1
+                timers.check_due(number, message.store_timestamp)
         # A message whose progress was not on the disk yet is delivered once more.
-        often = {number: seen[number] for number in delayed if seen[number] > 1 + self.starts}
-        assert not often, f"delivered too often: {list(often.items())[:5]}"
-        return [number for number in delayed if not seen[number]]
+        return timers.undelivered(seen, 1 + self.starts)
 
     def _not_retried(self, client: BlockingClient) -> list[int]:
         seen = Counter(int(m.body[:12]) for m in self.read(client, RETRY_TOPIC, 0))
         return [n for n, times in self.ledger.sent_back.items() if seen[n] < times]
 
     def _check_transactions(self, client: BlockingClient) -> None:
-        """A producer answers the checks: each half message ends as its number decides."""
-        producer = Payer(self.child.address)
+        """A producer answers the checks: each half message ends as its number decides.
+
+        An undecided one is checked again until it is decided.
+        """
+        checks = self.ledger.checks
+        producer = Payer(self.child.address, checks)
 
         def missing() -> list[int]:
             producer.answer()
             seen = self._decided(client)
             halves = self.ledger.halves
             wrong = [n for n in seen if decision_of(n) != COMMIT]
+            wrong += [n for n in seen if is_undecided(n) and checks[n] < 2]
             assert not wrong, f"delivered without a commit: {wrong[:5]}"
-            return [n for n in halves if decision_of(n) == COMMIT and n not in seen]
+            unchecked = [n for n in halves if is_undecided(n) and checks[n] < 2]
+            return unchecked + [n for n in halves if decision_of(n) == COMMIT and n not in seen]
 
-        self._await(missing, "committed transactions never delivered")
+        self._await(missing, "transactions never checked or committed ones never delivered")
         producer.close()
 
     def _decided(self, client: BlockingClient) -> set[int]:
@@ -220,11 +230,17 @@ class Audit:
         if text := _text(config / config_files.DELAY_OFFSET):
             for level, offset in config_files.decode_delay_offset(text).offsets.items():
                 found.append((SCHEDULE_TOPIC, level - 1, offset))
-        if text := _text(config / config_files.CONSUMER_OFFSET):
+        if text := _offsets_text(config):
             for key, queues in config_files.decode_consumer_offset(text).offsets.items():
                 for queue_id, offset in queues.items():
                     found.append((key.partition("@")[0], queue_id, offset))
         return found
+
+    def note_stopped(self) -> None:
+        """The broker has stopped in order: note the offsets that are in their file."""
+        text = _offsets_text(self.child.store / "config")
+        table = config_files.decode_consumer_offset(text).offsets if text else {}
+        self.ledger.pops.note_stopped(table.get(f"{pop_load.TOPIC}@{pop_load.GROUP}", {}))
 
     def check_progress(self, progress: list[tuple[str, int, int]]) -> None:
         """No progress file was ahead of its queue, now that the broker has started again."""
@@ -259,3 +275,9 @@ def _pull(topic: str, queue_id: int, offset: int) -> RemotingCommand:
 def _text(path: Path) -> str:
     """The text of a progress file; empty when it was never written."""
     return path.read_text() if path.exists() else ""
+
+
+def _offsets_text(config: Path) -> str:
+    """The text of the consumer offsets, whose file has another name with enableLmq."""
+    plain = _text(config / config_files.CONSUMER_OFFSET)
+    return _text(config / config_files.LMQ_CONSUMER_OFFSET) or plain

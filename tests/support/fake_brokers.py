@@ -500,12 +500,16 @@ class FakeBroker(Peer):
         )
         return self._consume_stats(group, topics)
 
-    def _consume_stats(self, group: str, topics: Sequence[str]) -> ConsumeStats:
+    def _consume_stats(
+        self, group: str, topics: Sequence[str], *, writable: bool = False
+    ) -> ConsumeStats:
         table: dict[MessageQueue, OffsetWrapper] = {}
         for topic in topics:
             if topic not in self.topics:
                 continue
-            for number in range(self.topics[topic].read_queue_nums):
+            config = self.topics[topic]
+            count = config.write_queue_nums if writable else config.read_queue_nums
+            for number in range(count):
                 queue = self.queues.get((topic, number), [])
                 offset = self.committed(group, topic).get(number, 0)
                 read = queue[offset - 1].store_timestamp if 0 < offset <= len(queue) else 0
@@ -518,7 +522,10 @@ class FakeBroker(Peer):
         return ConsumeStats(offset_table=table, consume_tps=2.5)
 
     def on_317(self, header: Any, command: RemotingCommand) -> ConsumeStatsList:
-        """As 208 of every group, one entry per topic; a group without an offset has no entries."""
+        """As 208 of every group, one entry per topic, but write queues only.
+
+        A group without an offset has no entries.
+        """
         listed = []
         for group in self.groups:
             topics = sorted(
@@ -527,7 +534,7 @@ class FakeBroker(Peer):
                 if key.partition("@")[2] == group and table
             )
             listed.append(
-                {group: [self._consume_stats(group, [topic]) for topic in topics]},
+                {group: [self._consume_stats(group, [topic], writable=True) for topic in topics]},
             )
         return ConsumeStatsList(consume_stats_list=listed)
 

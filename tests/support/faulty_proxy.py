@@ -22,6 +22,8 @@ class FaultyProxy:
     def __init__(self, chance: random.Random, target: Callable[[], tuple[str, int]]) -> None:
         self.port = 0
         self.calm = False
+        # Faults of the next connections, before random ones.
+        self.planned: list[str] = []
         self.faults: dict[str, int] = dict.fromkeys(self.FAULTS, 0)
         self._chance = chance
         self._target = target
@@ -49,6 +51,8 @@ class FaultyProxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         fault = "none" if self.calm else self._chance.choice(self.FAULTS)
+        if self.planned:
+            fault = self.planned.pop(0)
         self.faults[fault] += 1
         opened = [writer]
         try:

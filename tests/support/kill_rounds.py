@@ -20,6 +20,13 @@ from tests.support.load import (
     topic_request,
 )
 
+# In addition to those of every child: light queues, recalls, offsets that are written soon.
+SETTINGS = {
+    "enableLmq": "true",
+    "recallMessageEnable": "true",
+    "flushConsumerOffsetInterval": "300",
+}
+
 
 class KillRounds:
     """Rounds of load on one store, each ended by a signal."""
@@ -71,11 +78,15 @@ class KillRounds:
     def _start(self) -> None:
         began = time.monotonic()
         self.child.start()
+        self.ledger.pops.begin_life()
         self.audit.starts += 1
         self.ready_seconds.append(time.monotonic() - began)
 
     def _round(self) -> None:
         rng, child = self.rng, self.child
+        first = not self.kinds
+        # The first round has every kind of traffic, and a stop in order after it.
+        count = 1500 if first else rng.choice((1, 20, 300, 1500))
         if rng.random() < 0.2:
             # Killed while it starts, that is while it recovers.
             self.kinds["killed at start"] += 1
@@ -85,9 +96,10 @@ class KillRounds:
         self._start()
         connections = rng.choice((1, 4, 12))
         senders = Senders(child, self.ledger, rng, connections=connections, kinds=EVERYTHING)
-        target = len(self.ledger.acked) + rng.choice((1, 20, 300, 1500))
+        target = len(self.ledger.acked) + count
         senders.run(lambda: len(self.ledger.acked) >= target)
         kind = rng.choice(("kill", "kill", "kill", "other kernel", "stop", "stopped", "term"))
+        kind = "term" if first else kind
         self.kinds[kind] += 1
         if kind in ("stop", "stopped"):
             child.signal(signal.SIGSTOP)
@@ -105,5 +117,7 @@ class KillRounds:
         # Answers that the broker sent before its end are acknowledgements.
         senders.drain()
         child.wait()
+        if kind == "term":
+            self.audit.note_stopped()
         if kind == "other kernel":
             child.forget_kernel()

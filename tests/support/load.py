@@ -1,8 +1,9 @@
 """Load for a broker that will be killed: every kind of traffic, and a ledger of the responses.
 
-Messages go to TOPIC. A mirrored message names MIRROR for multi-dispatch, a delayed one and a timer
-come into TOPIC a second later, one that is sent back comes into the retry topic of GROUP a second
-later. An inner batch is one record in BULK, whose queues are BatchConsumeQueues.
+Messages go to TOPIC. A mirrored message names MIRROR for multi-dispatch, a light one the light
+queue LIGHT. A delayed one and a timer come into TOPIC later, unless the timer is recalled; one that
+is sent back comes into the retry topic of GROUP a second later. An inner batch is one record in
+BULK, whose queues are BatchConsumeQueues.
 """
 
 import hashlib
@@ -20,11 +21,12 @@ from broker.message.message import Message
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
-from tests.support import payer, pop_load
+from tests.support import payer, pop_load, timer_load
 from tests.support.child import Child
 
 TOPIC = "UnderFire"
 MIRROR = "Mirror"
+LIGHT = "%LMQ%fire"
 BULK = "Bulk"
 GROUP = "Retriers"
 QUEUES = 4
@@ -36,11 +38,15 @@ EVERYTHING = (
     "WAIT=false",
     "delayed",
     "timer",
+    "timer",
+    "recall",
     "inner batch",
     "for pop",
     "pop",
     "ack",
+    "change invisible time",
     "mirrored",
+    "light",
     "sent back",
     "commit",
     "administration",
@@ -62,15 +68,17 @@ class Ledger:
         self.codes: Counter[int] = Counter()
         self.kinds: Counter[str] = Counter()
         self.unanswered = 0
+        self.timers = timer_load.TimerLedger()
         # Numbers of messages; a queue id for each mirrored one.
-        self.delayed: set[int] = set()
         self.mirrored: dict[int, int] = {}
+        self.light: set[int] = set()
         self.sent_back: Counter[int] = Counter()
         # Messages that can be sent back, with their physical offsets.
         self.places: list[tuple[int, int]] = []
         # Half messages, and those whose end was not sent yet.
         self.halves: dict[int, payer.Place] = {}
         self.undecided: list[int] = []
+        self.checks: Counter[int] = Counter()
         self.commits: defaultdict[int, set[int]] = defaultdict(set)
         self.bulk: dict[tuple[int, int], int] = {}  # as acked, of BULK
         self.pops = pop_load.PopLedger()
@@ -92,10 +100,10 @@ class Ledger:
     def note_stored(self, kind: str, numbers: range, answer: RemotingCommand) -> None:
         """A send was answered with success."""
         if kind in ("delayed", "timer"):
-            self.delayed.update(numbers)
+            self.timers.note_stored(numbers.start, answer)
             return
         if kind == "for pop":
-            self.pops.stored.update(numbers)
+            self.pops.note_stored(numbers.start)
             return
         if kind == "transactional":
             self.halves[numbers.start] = payer.place_of(answer)
@@ -110,6 +118,8 @@ class Ledger:
             acked[place] = number
         if kind == "mirrored":
             self.mirrored[numbers.start] = queue_id
+        elif kind == "light":
+            self.light.add(numbers.start)
         if len(numbers) == 1:
             self.places.append((numbers.start, int(answer.ext_fields["msgId"][16:], 16)))
             del self.places[:-100]
@@ -225,7 +235,10 @@ class Senders:
 
     def _send(self, peer: _Peer) -> None:
         command, sent = self._request(self._rng.choice(self._kinds))
-        peer.waiting[command.opaque] = sent
+        if sent is None:
+            self.ledger.kinds["end unknown"] += 1
+        else:
+            peer.waiting[command.opaque] = sent
         idle = not peer.out
         peer.out += encode_frame(command)
         if idle:
@@ -235,7 +248,8 @@ class Senders:
                 pass  # the next turn handles it
         self._watch(peer)
 
-    def _request(self, kind: str) -> tuple[RemotingCommand, _Sent]:
+    def _request(self, kind: str) -> tuple[RemotingCommand, _Sent | None]:
+        """Return a request, and how to take its answer, None without one."""
         ledger = self.ledger
         if kind == "sent back" and ledger.places:
             return self._send_back(*self._rng.choice(ledger.places))
@@ -245,19 +259,35 @@ class Senders:
             return self._make()
         if kind == "end" and ledger.undecided:
             number = ledger.undecided.pop(self._rng.randrange(len(ledger.undecided)))
-            command = payer.end_request(number, ledger.halves[number])
-            return command, _Sent("end", 0, lambda _: None)
-        if kind == "pop":
-            return pop_load.pop_request(), _Sent("pop", 0, ledger.pops.note_popped)
-        if kind == "ack" and ledger.pops.held:
-            held = ledger.pops.held.pop(self._rng.randrange(len(ledger.pops.held)))
-            return ledger.pops.ack_request(held), _Sent("ack", 0, lambda _: None)
-        if kind in ("sent back", "commit", "administration", "end", "ack"):
+            unknown = payer.is_undecided(number)
+            command = payer.end_request(number, ledger.halves[number], unknown=unknown)
+            return command, None if unknown else _Sent("end", 0, lambda _: None)
+        if kind == "recall" and (timers := ledger.timers.recallable()):
+            return self._recall(self._rng.choice(timers))
+        if kind in ("pop", "ack", "change invisible time"):
+            return self._pop_request(kind)
+        if kind in ("sent back", "commit", "administration", "end", "recall"):
             kind = "plain"
         numbers = range(ledger.sent, ledger.sent + (5 if kind.endswith("batch") else 1))
         ledger.new(len(numbers))
         sent = _Sent(kind, len(numbers), lambda answer: ledger.note_stored(kind, numbers, answer))
         return self._message(kind, numbers), sent
+
+    def _recall(self, number: int) -> tuple[RemotingCommand, _Sent]:
+        timers = self.ledger.timers
+        command = timers.recall_request(number, TOPIC)
+        return command, _Sent("recall", 0, lambda _: timers.note_recalled(number))
+
+    def _pop_request(self, kind: str) -> tuple[RemotingCommand, _Sent]:
+        pops = self.ledger.pops
+        if kind == "pop" or not pops.held:
+            return pop_load.pop_request(), _Sent("pop", 0, pops.note_popped)
+        held = pops.held.pop(self._rng.randrange(len(pops.held)))
+        if kind == "ack":
+            return pops.ack_request(held), _Sent("ack", 0, lambda _: pops.note_acked(held))
+        invisible_ms = self._rng.choice((1_000, pop_load.INVISIBLE_MS))
+        command = pops.change_request(held, invisible_ms)
+        return command, _Sent(kind, 0, lambda answer: pops.note_changed(held, answer))
 
     def _message(self, kind: str, numbers: range) -> RemotingCommand:
         first = numbers.start
@@ -266,10 +296,13 @@ class Senders:
             properties["WAIT"] = "false"
         elif kind == "delayed":
             properties["DELAY"] = "1"
+            self.ledger.timers.due_ms[first] = timer_load.wall_ms() + timer_load.LEVEL_MS
         elif kind == "timer":
-            properties["TIMER_DELAY_MS"] = "1000"
-        elif kind == "mirrored":
-            properties["INNER_MULTI_DISPATCH"] = MIRROR
+            delay_ms = self._rng.choice(timer_load.DELAYS_MS)
+            properties["TIMER_DELAY_MS"] = str(delay_ms)
+            self.ledger.timers.due_ms[first] = timer_load.wall_ms() + delay_ms
+        elif kind in ("mirrored", "light"):
+            properties["INNER_MULTI_DISPATCH"] = MIRROR if kind == "mirrored" else LIGHT
         elif kind == "transactional":
             properties.update(payer.properties_of(first))
         fields = {

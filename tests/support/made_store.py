@@ -1,6 +1,7 @@
 """Store directories composed from the file formats alone, without a broker."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -194,3 +195,32 @@ def fingerprint(folder: Path) -> dict[str, Any]:
         content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
         found[str(path.relative_to(folder))] = (*kept, content)
     return found
+
+
+def segment(
+    gen: int,
+    broker: str,
+    *,
+    queue: int = 0,
+    logic: int = 0,
+    start: int = 0,
+    end: int = -1,
+) -> dict[str, object]:
+    """A segment of a static topic as in topicQueueMapping.json."""
+    return {
+        "gen": gen, "queueId": queue, "bname": broker, "logicOffset": logic,
+        "startOffset": start, "endOffset": end, "timeOfStart": -1, "timeOfEnd": -1,
+    }  # fmt: skip
+
+
+def mapping_file(**topics: dict[int, list[dict[str, object]]]) -> str:
+    """topicQueueMapping.json of the broker "this": topic → logical queue → segments."""
+    table = {
+        topic: {
+            "topic": topic, "bname": "this", "scope": "__global__", "totalQueues": len(queues),
+            "epoch": 1000, "dirty": False, "hostedQueues": queues,
+        }
+        for topic, queues in topics.items()
+    }  # fmt: skip
+    version = {"counter": 1, "stateVersion": 0, "timestamp": NOW}
+    return json.dumps({"dataVersion": version, "topicQueueMappingInfoMap": table})

@@ -1,9 +1,11 @@
 """A producer group at a broker process: half messages, their ends, the answers to checks.
 
-Whether a transaction is committed follows from its number, so that every answer is the same.
+Whether a transaction is committed follows from its number, so that every answer is the same. One of
+seven is undecided at first: its end and the answer to its first check are "unknown".
 """
 
 import socket
+from collections import Counter
 
 import msgspec
 
@@ -14,7 +16,7 @@ from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 
 TOPIC = "Settled"
 GROUP = "Payers"
-COMMIT, ROLLBACK = 8, 12
+COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 SETTINGS = {
     "transactionTimeOut": "300",
     "transactionCheckInterval": "1000",
@@ -35,6 +37,11 @@ def decision_of(number: int) -> int:
     return ROLLBACK if number % 3 == 0 else COMMIT
 
 
+def is_undecided(number: int) -> bool:
+    """Whether the producer decides this transaction at its second check only."""
+    return number % 7 == 5
+
+
 def place_of(answer: RemotingCommand) -> Place:
     """Read the answer to the send of a half message."""
     sent = answer.ext_fields
@@ -46,23 +53,30 @@ def properties_of(number: int) -> dict[str, str]:
     return {"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": f"X{number:08d}"}
 
 
-def end_request(number: int, place: Place, *, checked: bool = False) -> RemotingCommand:
-    """END_TRANSACTION as decided."""
+def end_request(
+    number: int, place: Place, *, checked: bool = False, unknown: bool = False
+) -> RemotingCommand:
+    """END_TRANSACTION as decided, or with an unknown state, which a broker does not answer."""
     fields = {
         "producerGroup": GROUP,
         "tranStateTableOffset": str(place.queue_offset),
         "commitLogOffset": str(place.physical_offset),
-        "commitOrRollback": str(decision_of(number)),
+        "commitOrRollback": str(UNKNOWN if unknown else decision_of(number)),
         "fromTransactionCheck": "true" if checked else "false",
         "msgId": f"X{number:08d}",
     }
-    return request(RequestCode.END_TRANSACTION, fields, oneway=checked)
+    return request(RequestCode.END_TRANSACTION, fields, oneway=checked or unknown)
 
 
 class Payer:
-    """A live producer that answers the checks of a broker."""
+    """A live producer that answers the checks of a broker.
 
-    def __init__(self, address: str) -> None:
+    ``checks`` counts the checks of each transaction; it may be shared by producers that follow each
+    other.
+    """
+
+    def __init__(self, address: str, checks: "Counter[int] | None" = None) -> None:
+        self.checks = Counter[int]() if checks is None else checks
         host, _, port = address.rpartition(":")
         self._sock = socket.create_connection((host, int(port)), timeout=10)
         self._decoder = FrameDecoder()
@@ -90,8 +104,11 @@ class Payer:
         number = int(decode_record(check.body_bytes(), check_crc=True).body[:12])
         fields = check.ext_fields
         place = Place(int(fields["tranStateTableOffset"]), int(fields["commitLogOffset"]))
+        self.checks[number] += 1
+        unknown = is_undecided(number) and self.checks[number] < 2
+        ended = end_request(number, place, checked=True, unknown=unknown)
         self._sock.setblocking(True)
-        self._sock.sendall(encode_frame(end_request(number, place, checked=True)))
+        self._sock.sendall(encode_frame(ended))
         self._sock.setblocking(False)
 
     def close(self) -> None:

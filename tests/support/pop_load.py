@@ -1,11 +1,11 @@
 """Pops and acknowledgements of the load on a broker that will be killed.
 
 A message of TOPIC that was stored and never acknowledged is delivered again after each kill. An
-acknowledgement that was sent may count, answered or not, and may be lost while it is merged in
-memory: such a message is delivered once more or not at all.
+acknowledgement that was sent may count, answered or not: such a message is delivered once more or
+not at all. One that was answered while the message was invisible lasts if the broker then stops in
+order, with the consumer offset after the message in its file: it is not delivered again.
 """
 
-import time
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from broker.message.record import scan_records
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
+from tests.support.timer_load import wall_ms
 
 TOPIC = "Popped"
 GROUP = "Poppers"
@@ -28,6 +29,13 @@ class Held(msgspec.Struct, frozen=True):
 
     number: int
     fields: dict[str, str]
+    visible_ms: int
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Topic, queue id and queue offset."""
+        fields = self.fields
+        return fields["topic"], int(fields["queueId"]), int(fields["offset"])
 
 
 class PopLedger:
@@ -37,10 +45,30 @@ class PopLedger:
         self.stored: set[int] = set()
         self.sent_acks: set[int] = set()
         self.held: list[Held] = []
+        self.lasting: set[int] = set()
+        # Of this life of the broker:
+        self._new: set[int] = set()
+        self._places: set[tuple[str, int, int]] = set()
+        self._acked: dict[int, tuple[str, int, int]] = {}
+
+    def begin_life(self) -> None:
+        """The broker starts: it may deliver again all that no offset in a file excludes."""
+        self._new.clear()
+        self._places.clear()
+        self._acked.clear()
+
+    def note_stored(self, number: int) -> None:
+        """A message was stored."""
+        self.stored.add(number)
+        self._new.add(number)
 
     def note_popped(self, answer: RemotingCommand) -> None:
         """Keep the handles of the messages of a pop."""
-        self.held += delivered(answer)
+        found = delivered(answer)
+        for held in found:
+            assert held.place not in self._places, f"delivered twice: {held}"
+            self._places.add(held.place)
+        self.held += found
         del self.held[:-KEPT_HANDLES]
 
     def ack_request(self, held: Held) -> RemotingCommand:
@@ -48,12 +76,40 @@ class PopLedger:
         self.sent_acks.add(held.number)
         return request(RequestCode.ACK_MESSAGE, held.fields)
 
+    def note_acked(self, held: Held) -> None:
+        """An acknowledgement was answered with success; that of another copy does not last."""
+        if held.place[0] == TOPIC and held.number in self._new and wall_ms() < held.visible_ms:
+            self._acked[held.number] = held.place
+
+    def change_request(self, held: Held, invisible_ms: int) -> RemotingCommand:
+        """CHANGE_MESSAGE_INVISIBLETIME."""
+        fields = {**held.fields, "invisibleTime": str(invisible_ms)}
+        return request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields)
+
+    def note_changed(self, held: Held, answer: RemotingCommand) -> None:
+        """The message is held with another handle."""
+        ext = answer.ext_fields
+        parts = held.fields["extraInfo"].split(" ")
+        # The new check point is that of this message alone.
+        parts[:4] = [
+            held.fields["offset"], ext["popTime"], ext["invisibleTime"], ext["reviveQid"]
+        ]  # fmt: skip
+        fields = {**held.fields, "extraInfo": " ".join(parts)}
+        visible_ms = int(ext["popTime"]) + int(ext["invisibleTime"])
+        self.held.append(Held(held.number, fields, visible_ms))
+
+    def note_stopped(self, offsets: dict[int, int]) -> None:
+        """The broker has stopped in order; ``offsets`` of the queues of TOPIC are in the file."""
+        for number, (_, queue_id, queue_offset) in self._acked.items():
+            if queue_offset < offsets.get(queue_id, 0):
+                self.lasting.add(number)
+
 
 def pop_request() -> RemotingCommand:
     """POP_MESSAGE of any queue, answered at once."""
     fields: dict[str, Any] = {
         "consumerGroup": GROUP, "topic": TOPIC, "queueId": -1, "maxMsgNums": 16,
-        "invisibleTime": INVISIBLE_MS, "pollTime": 0, "bornTime": time.time_ns() // 1_000_000,
+        "invisibleTime": INVISIBLE_MS, "pollTime": 0, "bornTime": wall_ms(),
         "initMode": 0,
     }  # fmt: skip
     text = {name: str(value) for name, value in fields.items()}
@@ -80,7 +136,9 @@ def delivered(answer: RemotingCommand) -> list[Held]:
             "offset": str(message.queue_offset),
             "extraInfo": handle,
         }
-        found.append(Held(int(message.body[:12]), fields))
+        _, popped_ms, invisible_ms, *_ = handle.split(" ")
+        visible_ms = int(popped_ms) + int(invisible_ms)
+        found.append(Held(int(message.body[:12]), fields, visible_ms))
     return found
 
 
@@ -96,6 +154,8 @@ class PopAudit:
         while (answer := client.call(address, pop_request())).code == 0:
             for held in delivered(answer):
                 self._seen.add(held.number)
+                again = held.number in self._ledger.lasting
+                assert not again, f"delivered after its acknowledgement: {held}"
                 acked = client.call(address, request(RequestCode.ACK_MESSAGE, held.fields))
                 assert acked.code == 0, acked.remark
         ledger = self._ledger

@@ -116,7 +116,8 @@ class PopClient:
             return False
         ext = answer.ext_fields
         parts = popped.fields["extraInfo"].split(" ")
-        parts[1:4] = [ext["popTime"], ext["invisibleTime"], ext["reviveQid"]]
+        offset = str(popped.fields["offset"])  # the check point is that of this message alone
+        parts[:4] = [offset, ext["popTime"], ext["invisibleTime"], ext["reviveQid"]]
         popped.fields = {**popped.fields, "extraInfo": " ".join(parts)}
         popped.visible_ms = int(ext["popTime"]) + int(ext["invisibleTime"])
         return True

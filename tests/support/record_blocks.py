@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from struct import pack_into
 
-from broker.message.record import field_position
-from broker.store.commitlog import EncodedBatch
+from msgspec.structs import replace
+
+from broker.message.batch import encode_batch_item
 from broker.store.consumequeue.consume_queue import ConsumeQueue
 from broker.store.dispatch.block import QueueUnits, RecordBlock
 from broker.store.dispatch.request import PendingRecord
+from broker.store.encoded_batch import EncodedBatch, Place
 from broker.store.format.consumequeue import UNIT_STRUCT, peek_tags, tags_code
 from broker.store.format.indexfile import peek_message_keys
 from broker.store.index.index_service import IndexService
@@ -31,10 +32,10 @@ def append_block(store: MessageStore, inners: Sequence[MessageExtBrokerInner]) -
         assert queue is not None
         own = units.setdefault(queue, [])
         offset, physical_offset = queue.next_offset + len(own), destination[0] + len(data)
-        batch = EncodedBatch(queue.topic, inner.queue_id)
-        batch.add(inner)
-        pack_into(">qq", batch.data, field_position("queueOffset"), offset, physical_offset)
-        pack_into(">q", batch.data, field_position("storeTimestamp"), stamp)
+        shared = replace(inner, body=b"", properties=b"")
+        batch = EncodedBatch(queue.topic, shared, Place(physical_offset, offset, stamp), 1 << 20)
+        for _ in batch.encode_items(encode_batch_item(0, inner.body, inner.properties)):
+            pass
         code = tags_code(peek_tags(inner.properties))
         own.append(UNIT_STRUCT.pack(physical_offset, len(batch.data), code))
         size = len(batch.data)
@@ -48,15 +49,17 @@ def append_block(store: MessageStore, inners: Sequence[MessageExtBrokerInner]) -
             index.put_keys(queue.topic.key_prefix, keys, physical_offset, stamp)
 
     last = {entry[5]: entry[0] + entry[1] for entry in entries}
+    packed = [
+        QueueUnits(queue, queue.next_offset, b"".join(own), last[queue])
+        for queue, own in units.items()
+    ]
     block = RecordBlock(
         destination.physical_offset,
         destination.physical_offset + len(data),
         stamp,
         len(entries),
-        [
-            QueueUnits(queue, queue.next_offset, b"".join(own), last[queue])
-            for queue, own in units.items()
-        ],
+        list(units),
+        lambda: packed,
         lambda: entries,
         put_keys,
     )

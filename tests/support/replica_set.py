@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from broker.errors import RemotingError, RocketMQError
-from broker.message.message import Message
+from broker.message.message import Message, MessageExt
 from broker.message.record import decode_record
 from broker.remoting.protocol.body.role import BrokerRoleInfo
 from broker.remoting.protocol.codes import RequestCode
@@ -202,10 +202,15 @@ class Writer:
         self._thread.join(PATIENCE_S)
 
 
-def bodies(broker: BrokerProcess, topic: str = "Orders") -> list[bytes]:
-    """The bodies of the messages of a topic in a broker's log, in the order of the log."""
+def records(broker: BrokerProcess, topic: str = "Orders") -> list[MessageExt]:
+    """The messages of a topic in a broker's log, in the order of the log."""
     return [
-        bytes(decode_record(item.file.data, item.record.position).body)
+        decode_record(item.file.data, item.record.position)
         for item in LogWalk(StoreDirectory(str(broker.store)))
         if item.record is not None and item.record.topic == topic.encode()
     ]
+
+
+def bodies(broker: BrokerProcess, topic: str = "Orders") -> list[bytes]:
+    """Their bodies."""
+    return [bytes(record.body) for record in records(broker, topic)]

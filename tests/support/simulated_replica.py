@@ -143,8 +143,9 @@ class SimHAService(HAService):
             self._flow,
             on_report=self._reported,
             on_closed=self._closed,
+            mark_bytes=self._free_mark(),
         )
-        self.connections.append(connection)
+        self._enter(connection)
         link.connection = connection
         connection.attach(self._loop)
 

@@ -2,7 +2,8 @@
 
 Duty
     Run a role (name server, broker) as a process: configure logging, choose the listen addresses,
-    report readiness, shut down cleanly on the first signal and exit immediately on the second.
+    report readiness, shut down cleanly on the first signal and exit immediately on the second,
+    write the stacks of all threads on SIGQUIT.
 
 ::
 
@@ -34,6 +35,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +43,10 @@ import msgspec
 
 from broker.common.address import format_address, is_loopback, parse_address
 from broker.common.text import escape_control, truncate
+from broker.common.thread_name import show_thread_name
 from broker.errors import ConfigError, ConnectError, RocketMQError, StoreError
 from broker.remoting.process import loop as event_loop
+from broker.remoting.process.stack_dump import stack_dump_on_sigquit
 
 LOG_FILE_BYTES = 64 * 1024 * 1024
 """Size at which a log file is rotated."""
@@ -226,7 +230,7 @@ def _listen_address(text: str, port: int) -> tuple[str, int]:
     elif stripped.startswith("[") and stripped.endswith("]"):
         return stripped[1:-1], port
     elif ":" not in stripped:
-        if not stripped or stripped.isdigit():
+        if not stripped or stripped.isdecimal():
             raise ConfigError(f"--listen {text}: no host", "write HOST:PORT, or :PORT for any")
         return stripped, port
     try:
@@ -336,6 +340,8 @@ def run(serve: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
 
     async def supervised() -> int:
         stop = asyncio.Event()
+        executor = ThreadPoolExecutor(thread_name_prefix="executor", initializer=show_thread_name)
+        asyncio.get_running_loop().set_default_executor(executor)
         signals = StopSignals(stop)
         signals.install()
         try:
@@ -344,7 +350,8 @@ def run(serve: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
             signals.remove()
 
     try:
-        return event_loop.run(supervised())
+        with stack_dump_on_sigquit():
+            return event_loop.run(supervised())
     except RocketMQError as error:
         return report(error)
     except KeyboardInterrupt:

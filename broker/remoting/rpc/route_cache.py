@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from broker.common.clock import Clock, SystemClock
+from broker.common.java import parse_number
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import is_readable, is_writable
 from broker.errors import BrokerError, ClientError
@@ -22,6 +23,9 @@ ROUTE_TTL_MS = 30_000
 ROUTE_LIMIT = 4_096
 
 MASTER_ID = 0
+
+MAX_ORDER_QUEUES = 65_536
+"""Queues of one broker in an order configuration; a larger number is invalid."""
 
 
 class Route:
@@ -159,7 +163,8 @@ def _order_queues(topic: str, order: str) -> list[MessageQueue]:
     """Return the message queues of ``broker-a:4;broker-b:4``; invalid pairs are skipped."""
     queues: list[MessageQueue] = []
     for pair in order.split(";"):
-        broker_name, _, count = pair.strip().partition(":")
-        if broker_name and count.isdigit():
-            queues += [MessageQueue(topic, broker_name, number) for number in range(int(count))]
+        broker_name, _, text = pair.strip().partition(":")
+        count = parse_number(text, 0, MAX_ORDER_QUEUES)
+        if broker_name and count is not None:
+            queues += [MessageQueue(topic, broker_name, number) for number in range(count)]
     return queues

@@ -23,6 +23,7 @@ from broker.common.clock import Clock
 from broker.errors import RocketMQError, StoreError
 from broker.remoting.protocol.body.ha import HAClientRuntimeInfo, HARuntimeInfo
 from broker.server.ha.config import HaConfig
+from broker.server.ha.tasks import cancel
 from broker.server.ha.tls import make_context
 from broker.store.ha.frames import TransferDecoder, encode_report
 from broker.store.ha.overlap import DivergedError, OverlapCheck
@@ -99,9 +100,7 @@ class HAClient:
 
     async def stop(self) -> None:
         """Stop the task and close the connection."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
 
     async def _run(self) -> None:
         while True:

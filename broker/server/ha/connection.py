@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.common.address import format_address
+from broker.common.thread_name import show_thread_name
 from broker.errors import RemoteProtocolError
 from broker.server.ha.config import HaConfig
 from broker.server.ha.tls import TlsSocket
@@ -70,6 +71,7 @@ class HAConnection:
         on_report: Callable[["HAConnection"], None],
         on_closed: Callable[["HAConnection"], None],
         tls: ssl.SSLContext | None = None,
+        mark_bytes: int = 1,
     ) -> None:
         self.address = format_address(*peer)
         # Physical offsets: the next byte to send, and the end that the slave has acknowledged.
@@ -78,6 +80,15 @@ class HAConnection:
         # Start of the transfer to a slave with an empty log, until the service has noted it.
         self.skipped_to = 0
         self.transferred_per_second = 0
+        # Physical offset of the first transfer.
+        self.start_offset = -1
+        # Whether an offset was acknowledged at which only a transfer of this connection has ended.
+        self.mark_acknowledged = False
+        # Bytes of a record in its marked transfer: another number for each present connection.
+        self.mark_bytes = mark_bytes
+        self._marking = False
+        self._marked_end = -1
+        self._record_start = -1
         self._sock: socket.socket | TlsSocket = sock
         self._plain = sock
         self._tls = tls
@@ -114,6 +125,20 @@ class HAConnection:
             except (BlockingIOError, OSError):
                 pass  # a full socket wakes the thread too; a closed one has no thread
 
+    @property
+    def sent(self) -> int:
+        """End of the bytes that may have been sent; -1 before the first report."""
+        return -1 if self.transfer_from < 0 else max(self.transfer_from, self._sending_until)
+
+    def mark_transfer(self) -> None:
+        """End one transfer ``mark_bytes`` after the start of a record, in its fixed fields.
+
+        Only a slave that gets this connection's transfers acknowledges that offset: each Java slave
+        reports after each transfer. Slaves of this project acknowledge whole records; they send
+        their address instead.
+        """
+        self._marking = self._marked_end < 0
+
     def stop(self) -> None:
         """Close the connection and wait for the thread."""
         self._stopping = True
@@ -126,6 +151,7 @@ class HAConnection:
         self._thread.join()
 
     def _run(self) -> None:
+        show_thread_name()
         reason = "closed by the slave"
         try:
             if self._tls is not None:
@@ -158,11 +184,13 @@ class HAConnection:
             if not data:
                 return False
             self._last_received = time.monotonic()
-            offset = self._reports.feed(data)
-            if offset is None:
+            offsets = self._reports.feed(data)
+            if not offsets:
                 continue
+            offset = offsets[-1]
             if self.transfer_from < 0:
-                self.transfer_from = self._start(offset)
+                self.start_offset = self._start(offset)
+                self.transfer_from = self.start_offset
                 log.info(
                     "slave %s: reports %d, transfer from %d",
                     *(self.address, offset, self.transfer_from),
@@ -172,6 +200,7 @@ class HAConnection:
                     f"HA report: {offset} is acknowledged, {self.transfer_from} was sent"
                 )
             if not self._ahead:
+                self.mark_acknowledged |= self._marked_end in offsets
                 self.acknowledged = offset
                 self._on_report(self)
 
@@ -198,8 +227,10 @@ class HAConnection:
 
     def _transfer(self) -> bool:
         """Send one transfer; False if there is nothing to send now."""
-        limit = min(self._config.ha_transfer_batch_size, self._log.max_offset - self.transfer_from)
+        end = self._log.max_offset
+        limit = min(self._config.ha_transfer_batch_size, end - self.transfer_from)
         if limit <= 0 or self._ahead:
+            self._record_start = end
             return False
         data = self._log.rest_of_file(self.transfer_from)
         if data is None:
@@ -213,12 +244,17 @@ class HAConnection:
             if limit <= 0:
                 time.sleep(0.01)
                 return True
+        if self._marking and self.transfer_from == self._record_start and limit > self.mark_bytes:
+            limit, self._marking = self.mark_bytes, False
+            self._marked_end = self.transfer_from + limit
         header = encode_transfer_header(self.transfer_from, limit)
         # Reports are read during the send, too: the slave may have a part of it already.
         self._sending_until = self.transfer_from + limit
         with data, data[:limit] as body:
             self._send([memoryview(header), body])
         self.transfer_from += limit
+        if self.transfer_from == end:  # appends are whole: the next record starts there
+            self._record_start = end
         self._count(limit)
         return True
 

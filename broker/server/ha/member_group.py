@@ -26,6 +26,7 @@ from broker.remoting.protocol.header.fields import encode_header_fields
 from broker.remoting.protocol.header.namesrv.route import GetBrokerMemberGroupRequestHeader
 from broker.server.configuration.config import name_servers
 from broker.server.ha.slave_synchronize import Caller
+from broker.server.ha.tasks import cancel
 
 if TYPE_CHECKING:
     from broker.server.context import BrokerContext
@@ -74,9 +75,7 @@ class MemberGroup:
 
     async def stop(self) -> None:
         """Stop to ask."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
 
     async def _run(self) -> None:
         while True:

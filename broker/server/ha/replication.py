@@ -29,6 +29,7 @@ from broker.server.ha.member_group import MemberGroup
 from broker.server.ha.replica_policy import policy_of
 from broker.server.ha.service import HAService
 from broker.server.ha.slave_synchronize import Caller, SlaveSynchronize
+from broker.server.ha.tasks import cancel
 
 if TYPE_CHECKING:
     from broker.server.context import BrokerContext
@@ -119,10 +120,7 @@ class Replication:
     async def stop(self) -> None:
         """Stop everything; safe before the start."""
         await self.members.stop()
-        for task in (self._following, self._naming):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        await cancel(self._following, self._naming)
         if self._synchronize is not None:
             await self._synchronize.stop()
         if self._client is not None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, cast
 
 from broker.common.address import parse_address
@@ -23,11 +23,8 @@ from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import FlowControl, HAConnection
 from broker.server.ha.tls import make_context
 from broker.server.longpolling.deadline_timer import DeadlineTimer
-from broker.store.ha.acknowledgements import (
-    Acknowledgements,
-    ReplicaCallback,
-    ReplicaIdentity,
-)
+from broker.store.ha.acknowledgements import Acknowledgements, ReplicaCallback
+from broker.store.ha.slave_table import SlaveReport
 from broker.store.message_store import MessageStore
 
 log = logging.getLogger("broker.server")
@@ -116,9 +113,25 @@ class HAService:
             on_report=self._reported,
             on_closed=self._closed,
             tls=self._tls,
+            mark_bytes=self._free_mark(),
         )
-        self.connections.append(connection)
+        self._enter(connection)
         connection.start()
+
+    def _enter(self, connection: HAConnection) -> None:
+        """Add an accepted connection; those of one host mark a transfer."""
+        host = parse_address(connection.address)[0]
+        sent: dict[Hashable, int] = {one: one.sent for one in self.connections}
+        self.connections.append(connection)
+        self._acknowledgements.connected(connection, host, sent)
+        same_host = [one for one in self.connections if parse_address(one.address)[0] == host]
+        if len(same_host) > 1:
+            for one in same_host:
+                one.mark_transfer()
+
+    def _free_mark(self) -> int:
+        used = {one.mark_bytes for one in self.connections}
+        return next(size for size in range(1, MAX_SLAVES + 1) if size not in used)
 
     # ---- called in the threads of the connections
 
@@ -148,10 +161,13 @@ class HAService:
             if connection.skipped_to:
                 self._acknowledgements.skip(connection.skipped_to)
                 connection.skipped_to = 0
-            replica = ReplicaIdentity(
-                parse_address(connection.address)[0], self._names.get(connection.address, "")
+            report = SlaveReport(
+                connection.acknowledged,
+                connection.start_offset,
+                connection.mark_acknowledged,
+                self._names.get(connection.address, ""),
             )
-            self._acknowledgements.report(connection, connection.acknowledged, replica)
+            self._acknowledgements.report(connection, report)
 
     def _forget(self, connection: HAConnection) -> None:
         if connection in self.connections:

@@ -35,6 +35,7 @@ from broker.remoting.protocol.body.timer import TimerCheckpoint, TimerMetrics
 from broker.remoting.protocol.body.topic import TopicConfigAndMappingSerializeWrapper
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
+from broker.server.ha.tasks import cancel
 
 if TYPE_CHECKING:
     from broker.server.context import BrokerContext
@@ -88,9 +89,7 @@ class SlaveSynchronize:
 
     async def stop(self) -> None:
         """Stop the task."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
 
     async def _run(self) -> None:
         while True:

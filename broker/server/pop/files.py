@@ -8,11 +8,10 @@ progress: it is written on a timer and only after the log is flushed (:class:`Fl
 
 import logging
 import os
-from collections.abc import Callable
 
-from broker.errors import ConfigError, RocketMQError, StoreError
 from broker.server.pop.assignment.request_mode import RequestMode
 from broker.server.pop.service import PopService
+from broker.server.tables.config_loader import load_config
 from broker.server.tables.table_writer import (
     CallSoon,
     Job,
@@ -50,13 +49,13 @@ class PopFiles:
 
         ConfigError or StoreError for the first unreadable file.
         """
-        _load(self.orders_file, files.CONSUMER_ORDER_INFO, lambda file: None, report=False)
-        _load(self.modes_file, files.MESSAGE_REQUEST_MODE, lambda file: None, report=False)
+        load_config(self.orders_file, _decode_orders, report=False)
+        load_config(self.modes_file, _decode_modes, report=False)
 
     def load(self, pop: PopService) -> None:
         """Fill the tables, and write the request modes from now on whenever they change."""
-        _load(self.orders_file, files.CONSUMER_ORDER_INFO, lambda file: pop.orders.load(file.table))
-        _load(self.modes_file, files.MESSAGE_REQUEST_MODE, lambda file: pop.modes.load(file.table))
+        load_config(self.orders_file, lambda text: pop.orders.load(_decode_orders(text).table))
+        load_config(self.modes_file, lambda text: pop.modes.load(_decode_modes(text).table))
         pop.modes.writer = TableWriter[RequestMode | None](
             lambda: self._modes_job(pop),
             pop.modes.restore,
@@ -95,39 +94,9 @@ class PopFiles:
         return lambda: self.modes_file.persist(files.encode_config(content))
 
 
-def _load(
-    file: ConfigFile,
-    name: str,
-    accept: Callable[[files.ConfigFile], None],
-    *,
-    report: bool = True,
-) -> None:
-    """Pass the decoded file, else its backup, to ``accept``; nothing if neither exists.
+def _decode_orders(text: str) -> files.ConfigFile:
+    return files.decode_config(files.CONSUMER_ORDER_INFO, text)
 
-    ConfigError when neither can be decoded, StoreError when a file cannot be read.
-    """
-    try:
-        text = file.load()
-        if not text.strip():
-            return
-        try:
-            accept(files.decode_config(name, text))
-            return
-        except RocketMQError as error:
-            backup = "" if file.backup_counts else file.load_backup()
-            reason = error.message
-    except OSError as error:
-        raise StoreError(
-            f"{file.path}: {error.strerror or error}",
-            "check the disk; nothing was changed",
-            path=file.path,
-        ) from error
-    try:
-        if not backup.strip():
-            raise ConfigError("no backup")
-        accept(files.decode_config(name, backup))
-    except RocketMQError as error:
-        raise ConfigError(f"{file.path}: {reason}", "repair the file, or remove it") from error
-    file.backup_counts = True
-    if report:
-        log.warning("%s: %s: %s is used", file.path, reason, file.backup_path)
+
+def _decode_modes(text: str) -> files.ConfigFile:
+    return files.decode_config(files.MESSAGE_REQUEST_MODE, text)

@@ -12,7 +12,7 @@ has ended by time, so that suspended pops are resumed.
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -262,8 +262,11 @@ def _to_wire(info: OrderInfo) -> dict[str, Any]:
 
 
 def _from_wire(key: str, wire: Mapping[str, Any]) -> OrderInfo:
-    offsets: Sequence[Any] = wire.get("o") or []
+    offsets = wire.get("o") or []
     counts, times = wire.get("oc"), wire.get("ot") or {}
+    shapes = ((offsets, list), (times, dict), ({} if counts is None else counts, dict))
+    if not all(isinstance(value, kind) for value, kind in shapes):
+        raise RemoteProtocolError(f"order info of {key[:80]}: invalid lists or maps")
     numbers = [
         *(wire.get(name) or 0 for name in ("popTime", "i", "cm", "l")),
         *offsets,

@@ -1,9 +1,11 @@
 """WheelTimer: the timer messages of the store as the timer of pop consumption.
 
 An acknowledgement that was accepted in time must be read before its check point is decided, so the
-timer's progress counts only once the delivered records are visible in the revive topic: a reading
-is confirmed when everything that was in the log at that moment is dispatched. A confirmed reading
-stays valid: a message stored later is due later, or it is stored in its topic at once.
+timer's progress counts only once the delivered records are visible in the revive topic. A reading
+is confirmed in two steps: everything that was in the log at that moment is dispatched and in the
+wheel; then everything that the wheel delivered meanwhile is dispatched. The first step is needed
+because an acknowledgement may be in the log, not dispatched and due already: after a kill, or while
+the dispatch is slow. A confirmed reading stays valid: a message stored later is due later.
 """
 
 from typing import Protocol
@@ -40,6 +42,7 @@ class WheelTimer:
         self._timers: TimerMessages | None = None
         self._confirmed_ms = 0
         self._reading: tuple[int, int] | None = None  # time, end of the log
+        self._delivered_end: int | None = None  # end of the log after the first step
 
     def attach(self, timers: TimerMessages) -> None:
         """Use the timer messages of the store from now on; they are loaded."""
@@ -63,9 +66,12 @@ class WheelTimer:
         if timers is None:
             return self._confirmed_ms
         dispatched = store.max_physical_offset - store.dispatch_behind_bytes
-        if self._reading is None and timers.offset_behind == 0:
+        if self._reading is None:
             self._reading = (timers.read_time_ms, store.max_physical_offset)
-        if self._reading is not None and self._reading[1] <= dispatched:
-            self._confirmed_ms = max(self._confirmed_ms, self._reading[0])
-            self._reading = None
+        time_ms, end = self._reading
+        if self._delivered_end is None and end <= dispatched and timers.offset_behind == 0:
+            self._delivered_end = store.max_physical_offset
+        if self._delivered_end is not None and self._delivered_end <= dispatched:
+            self._confirmed_ms = max(self._confirmed_ms, time_ms)
+            self._reading = self._delivered_end = None
         return self._confirmed_ms

@@ -48,6 +48,8 @@ def heartbeat(
     Members are notified, and the client gets its response, after that announcement (bounded wait):
     a client that rebalances before its retry topic has a route retries only 20 s later.
     """
+    if connection.closed:  # one-way, served after the close: nothing would remove the client
+        return response(request)
     body = request.body_bytes()
     if len(body) > DECODED_AT_ONCE_BYTES:
         return _large_heartbeat(context, connection, request, body)

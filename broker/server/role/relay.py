@@ -4,9 +4,14 @@ Clients look up routes every 30 s and keep the old address until then; Java's do
 after an error. For that time the old master, now a slave, passes requests on and returns the
 answers. A record sent in this way has the address of this broker as its bornHost.
 
+A broker that stops does not wait for the forwarded requests that the new master has suspended: a
+switch back would wait for all of them. They get no response; clients repeat them elsewhere, as with
+any broker that stops.
+
 RocketMQ has no counterpart.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +54,11 @@ RELAYED: Final = frozenset(
     }
 )
 
+# Requests that the new master may suspend until there is a message.
+SUSPENDED: Final = frozenset(
+    {Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.POP_MESSAGE, Code.NOTIFICATION}
+)
+
 
 class Relay:
     """Forward to the address ``find_master()`` until ``until_ms`` (monotonic)."""
@@ -64,6 +74,13 @@ class Relay:
         self._client = client
         self._find_master = find_master
         self._until_ms = until_ms
+        self._suspended: set[asyncio.Task[RemotingCommand]] = set()
+
+    def stop(self) -> None:
+        """End the forwarded requests that may be suspended; others get their response."""
+        self._until_ms = 0.0
+        for call in self._suspended:
+            call.cancel()
 
     def wrap(self, handlers: Mapping[int, "Handler"]) -> "dict[int, Handler]":
         """Return the handlers, those of :data:`RELAYED` with forwarding before them."""
@@ -99,7 +116,24 @@ class Relay:
         if request.is_oneway:
             await self._client.oneway(master, command, TIMEOUT_MS)
             return None
-        answer = await self._client.call(master, command, TIMEOUT_MS)
+        if request.code not in SUSPENDED:
+            answer = await self._client.call(master, command, TIMEOUT_MS)
+        elif (found := await self._suspendable(master, command)) is not None:
+            answer = found
+        else:
+            return None
         return make_response(
             request, answer.code, answer.remark, dict(answer.ext_fields), answer.body_bytes()
         )
+
+    async def _suspendable(self, master: str, command: RemotingCommand) -> RemotingCommand | None:
+        """Return the response; None if :meth:`stop` has ended the call."""
+        loop = asyncio.get_running_loop()
+        call = loop.create_task(self._client.call(master, command, TIMEOUT_MS))
+        self._suspended.add(call)
+        try:
+            await asyncio.wait({call})
+        finally:
+            self._suspended.discard(call)
+            call.cancel()
+        return None if call.cancelled() else call.result()

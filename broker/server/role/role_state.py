@@ -22,6 +22,8 @@ log = logging.getLogger("broker.server")
 
 ROLE_FILE: Final = "brokerRole.json"
 
+ROLES: Final = ("", "MASTER", "SLAVE")
+
 # Settings that define the acknowledgement of a master: a promoted broker takes them over.
 REPLICATION_KEYS: Final = (
     "inSyncReplicas",
@@ -87,8 +89,11 @@ class RoleFile:
         """
         try:
             text = self._file.load()
-            return msgspec.json.decode(text, type=RoleState) if text.strip() else RoleState()
-        except (OSError, msgspec.MsgspecError) as error:
+            state = msgspec.json.decode(text, type=RoleState) if text.strip() else RoleState()
+            if state.role not in ROLES:
+                raise ValueError(f"role {state.role!r:.40} is unknown")
+            return state
+        except (OSError, ValueError) as error:
             raise StoreError(
                 f"{self.path}: not a broker role: {error}",
                 "restore it from its backup (.bak), or remove both to let broker.conf decide",

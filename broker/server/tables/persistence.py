@@ -8,14 +8,13 @@ offsets are written on a timer. Each file keeps its format (4.9 or 5.x) and its 
 
 import logging
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from broker.common.topic import TopicConfig, is_lmq_topic
-from broker.errors import ConfigError, RocketMQError, StoreError
 from broker.remoting.protocol.body.namesrv.route import TopicQueueMappingDetail
+from broker.server.tables.config_loader import CheckedDecoder, load_config
 from broker.server.tables.subscription_group import GroupEntry
 from broker.server.tables.table_writer import (
     CallSoon,
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from broker.store.message_store import MessageStore
 
 log = logging.getLogger("broker.server")
-
-Content = TypeVar("Content")
 
 
 class PersistentTables(Protocol):
@@ -87,6 +84,9 @@ class ConfigStore:
         self._groups_seen = files.SubscriptionGroupFile()
         self._offsets_seen = files.ConsumerOffsetFile()
         self._delays_seen = files.DelayOffsetFile()
+        self._decode_topics = CheckedDecoder(files.decode_topics)
+        self._decode_groups = CheckedDecoder(files.decode_subscription_group)
+        self._decode_offsets = CheckedDecoder(files.decode_consumer_offset)
         self._call_soon = soon
         self._run = run
 
@@ -95,25 +95,25 @@ class ConfigStore:
 
         ConfigError when a file and its backup are both unreadable.
         """
-        topics = _load(self._topics, files.decode_topics)
+        topics = load_config(self._topics, self._decode_topics.load)
         if topics is not None:
             self._topics_seen = topics
             tables.topics.load(topics.topics, topics.data_version)
-        mappings = _load(self._mappings, _decode_mappings)
+        mappings = load_config(self._mappings, _decode_mappings)
         if mappings is not None:
             tables.mappings.load(mappings)
-        groups = _load(self._groups, files.decode_subscription_group)
+        groups = load_config(self._groups, self._decode_groups.load)
         if groups is not None:
             self._groups_seen = groups
             tables.groups.load(groups.groups, groups.forbidden, groups.data_version)
-        offsets = _load(self._offsets, files.decode_consumer_offset)
+        offsets = load_config(self._offsets, self._decode_offsets.load)
         if offsets is None and self._lmq_enabled:
-            offsets = _load(self._plain_offsets, files.decode_consumer_offset)
+            offsets = load_config(self._plain_offsets, files.decode_consumer_offset)
         if offsets is not None:
             self._offsets_seen = offsets
             light = {key: {0: offset} for key, offset in (offsets.lmq_offsets or {}).items()}
             tables.offsets.load({**offsets.offsets, **light}, offsets.data_version)
-        filters = _load(self._filters, _decode_filters)
+        filters = load_config(self._filters, _decode_filters)
         if filters is not None:
             tables.filters.load(filters)
         self.attach(tables)
@@ -154,16 +154,16 @@ class ConfigStore:
 
         ConfigError or StoreError for the first unreadable file.
         """
-        _load(self._topics, files.decode_topics, report=False)
-        _load(self._mappings, _decode_mappings, report=False)
-        _load(self._groups, files.decode_subscription_group, report=False)
-        _load(self._offsets, files.decode_consumer_offset, report=False)
-        _load(self._delays, files.decode_delay_offset, report=False)
-        _load(self._filters, _decode_filters, report=False)
+        load_config(self._topics, self._decode_topics.check, report=False)
+        load_config(self._mappings, _decode_mappings, report=False)
+        load_config(self._groups, self._decode_groups.check, report=False)
+        load_config(self._offsets, self._decode_offsets.check, report=False)
+        load_config(self._delays, files.decode_delay_offset, report=False)
+        load_config(self._filters, _decode_filters, report=False)
 
     def load_delays(self, tables: PersistentTables) -> None:
         """Fill the delay offsets; called after the store is open, because its queues bound them."""
-        delays = _load(self._delays, files.decode_delay_offset)
+        delays = load_config(self._delays, files.decode_delay_offset)
         if delays is not None and tables.delays is not None:
             self._delays_seen = delays
             tables.delays.load(delays.offsets, delays.data_version)
@@ -285,46 +285,3 @@ def _decode_mappings(text: str) -> files.ConfigFile:
 
 def _decode_filters(text: str) -> files.ConfigFile:
     return files.decode_config(files.CONSUMER_FILTER, text)
-
-
-def _load(
-    file: ConfigFile, decode: Callable[[str], Content], *, report: bool = True
-) -> Content | None:
-    """Return the decoded file, else its backup, None if neither exists; log the use of the backup.
-
-    ConfigError when neither can be decoded, StoreError when a file cannot be read.
-    """
-    try:
-        text = file.load()
-        if not text.strip():
-            return None
-        try:
-            content, reason = decode(text), "is missing or empty"
-        except RocketMQError as error:
-            backup = "" if file.backup_counts else file.load_backup()
-            content, reason = _decode_backup(file, backup, decode, error), error.message
-            file.backup_counts = True
-    except OSError as error:
-        raise StoreError(
-            f"{file.path}: {error.strerror or error}",
-            "check the disk; nothing was changed",
-            path=file.path,
-        ) from error
-    if file.backup_counts and report:
-        log.warning("%s: %s: %s is used", file.path, reason, file.backup_path)
-    return content
-
-
-def _decode_backup(
-    file: ConfigFile, backup: str, decode: Callable[[str], Content], error: RocketMQError
-) -> Content:
-    if backup.strip():
-        try:
-            return decode(backup)
-        except RocketMQError:
-            pass
-    raise ConfigError(
-        f"{file.path}: {error.message}",
-        "neither the file nor its .bak can be read; repair one, or see the plan of"
-        " `mqadmin store repair`",
-    ) from error

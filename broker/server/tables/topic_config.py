@@ -14,6 +14,7 @@ import msgspec
 
 from broker.common import topic as names
 from broker.common.clock import Clock
+from broker.common.java import INT64_MAX, parse_number
 from broker.common.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from broker.errors import ClientError
 from broker.server.configuration.config import BrokerConfig
@@ -323,7 +324,7 @@ def apply_attribute_changes(
 def _check_attribute_value(name: str, value: str) -> None:
     allowed = ATTRIBUTE_VALUES[name]
     if allowed is None:
-        if not value.lstrip("-").isdigit() or int(value) < -1:
+        if parse_number(value, -1, INT64_MAX) is None:
             raise ClientError(f"value is not in range(-1, 9223372036854775807): {value}")
     elif value not in allowed:
         raise ClientError(f"value is not in set: {sorted(allowed)}")

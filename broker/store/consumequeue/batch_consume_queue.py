@@ -115,7 +115,7 @@ class BatchConsumeQueue(ConsumeQueue):
         if not 0 <= queue_offset < self.max_offset:
             return None
         found = self._unit_at(self._number_of(queue_offset))
-        return found[:3] if found is not None else None
+        return found[:3] if found is not None and found[_BASE] <= queue_offset else None
 
     def unit_base(self, queue_offset: int) -> int:
         """Base offset of the unit that contains ``queue_offset``."""
@@ -267,6 +267,7 @@ class BatchConsumeQueue(ConsumeQueue):
             self.files.remove_last()
         if files:
             files[-1].clear_after(max(0, end - files[-1].start))
+        self.flushed_bytes = min(self.flushed_bytes, end)
         self._set_units(units if files else 0)
 
     def _set_units(self, units: int) -> None:

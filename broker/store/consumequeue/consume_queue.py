@@ -354,6 +354,7 @@ class ConsumeQueue:
             self.files.remove_last()
         if files:
             files[-1].clear_after(max(0, end - files[-1].start))
+        self.flushed_bytes = min(self.flushed_bytes, end)
         self._set_end(queue_offset if files else 0)
 
     def correct_min_offset(self, log_min: int) -> None:

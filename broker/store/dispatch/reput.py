@@ -28,8 +28,15 @@ from broker.store.consumequeue import multi_dispatch
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
-from broker.store.dispatch.block import BLOCK, PendingBlocks, RecordBlock, add_units
-from broker.store.dispatch.request import DispatchRequest, PendingRecord
+from broker.store.dispatch.block import (
+    BATCH_PART,
+    BLOCK,
+    PendingBlocks,
+    RecordBlock,
+    add_units,
+    batch_blocks,
+)
+from broker.store.dispatch.request import DispatchRequest, PendingBatch, PendingRecord
 from broker.store.format.commitlog import (
     BLANK_HERE,
     RECORD_LEAST,
@@ -164,37 +171,51 @@ class ReputService:
 
     def note(self, entry: PendingRecord) -> None:
         """Queue a newly appended record for the fast path; when full, switch to the slow path."""
-        if len(self.pending) < MAX_PENDING - self._blocks.count:
+        if len(self.pending) < MAX_PENDING - self._blocks.more:
             self.pending.append(entry)
         else:
-            self.pending.clear()
-            self._blocks.clear()
-            self.overflow = True
+            self._overflow()
+
+    def note_batch(self, batch: PendingBatch) -> None:
+        """Queue newly appended records of one queue; as :meth:`note` for each of them."""
+        if self._fits(len(batch.properties)):
+            for block in batch_blocks(batch, self.tags_code, BATCH_PART):
+                self.pending.append(self._blocks.add(block))
 
     def note_block(self, block: RecordBlock) -> None:
-        """Queue the records of a block; when full, switch to the slow path as :meth:`note` does."""
-        if len(self.pending) + self._blocks.count + block.records > MAX_PENDING:
-            self.pending.clear()
-            self._blocks.clear()
-            self.overflow = True
-        else:
+        """Queue the newly appended records of a block; as :meth:`note` for each of them."""
+        if self._fits(block.records):
             self.pending.append(self._blocks.add(block))
+
+    def _fits(self, records: int) -> bool:
+        """Whether further records can be queued; if not, switch to the slow path."""
+        if len(self.pending) + self._blocks.more + records > MAX_PENDING:
+            self._overflow()
+            return False
+        return True
+
+    def _overflow(self) -> None:
+        """Switch to the slow path."""
+        self._clear_pending()
+        self.overflow = True
+
+    def _clear_pending(self) -> None:
+        self.pending.clear()
+        self._blocks.clear()
 
     def note_replica(self, data: bytes, physical_offset: int, positions: Sequence[int]) -> None:
         """Queue appended records of a master for the fast path; without positions read the log."""
         pending = self.pending
         end = pending[-1][0] + pending[-1][1] if pending else self.offset
         if not positions or end != physical_offset or len(pending) + len(positions) > MAX_PENDING:
-            pending.clear()
-            self._blocks.clear()
-            self.overflow = True
+            self._overflow()
         elif not self.overflow:
             read = self.read
             pending.extend([read(data, position, physical_offset) for position in positions])
 
     def forget(self, topics: Container[str]) -> None:
         """Skip the pending records of these deleted topics: mark them as rolled back."""
-        requests = map(DispatchRequest._make, self._blocks.expanded(self.pending))
+        requests = map(DispatchRequest._make, self._blocks.expanded(self.pending, topics))
         self.pending = [
             request._replace(sys_flag=TRANSACTION_ROLLBACK)
             if request.queue.topic.name in topics
@@ -209,8 +230,7 @@ class ReputService:
         start of the record that needs it.
         """
         if self.overflow:
-            self.pending.clear()
-            self._blocks.clear()
+            self._clear_pending()
             self.run_log(limit, max_count)
             if self.offset >= self._log.max_offset:
                 self.overflow = False
@@ -218,7 +238,7 @@ class ReputService:
         pending = self.pending
         if not pending or pending[0][0] >= limit:
             return
-        done = 0
+        done = more = 0
         codes = self._tags.codes
         index = self.index
         listeners = self._listeners
@@ -247,7 +267,10 @@ class ReputService:
                         self._quarantine(DispatchRequest._make(entry), error)
                     self.last_store_timestamp = stored
                 elif sys_flag & BLOCK:
-                    self._dispatch_block(self._blocks.get(physical_offset))
+                    more += self._dispatch_block(physical_offset, plain=plain) - 1
+                    if max_count is not None and done + more + 1 >= max_count:
+                        done += 1
+                        break
                 else:
                     self.dispatch_record(DispatchRequest._make(entry))
                 done += 1
@@ -263,32 +286,53 @@ class ReputService:
             if self.index is not None:
                 self.index.flush_header()
 
-    def _dispatch_block(self, block: RecordBlock) -> None:
-        """Add the units and index entries of a block, or dispatch its records one by one.
+    def _dispatch_block(self, physical_offset: int, *, plain: bool) -> int:
+        """Dispatch a block of ``pending``; return the number of its records.
 
-        One by one if a listener waits for one of its topics, so that each arrival is reported when
-        its message is the last of its queue, and after any failure: records that are dispatched
-        already are then recognised.
+        The records are dispatched one by one unless they are plain and continue their queues, and
+        also after an error, which then concerns one record or is raised again.
+        """
+        block = self._blocks.get(physical_offset)
+        if (
+            not plain
+            or any(queue.topic.special for queue in block.queues)
+            or not self._dispatch_at_once(block)
+        ):
+            for entry in block.expand():
+                self.dispatch_record(DispatchRequest._make(entry))
+        self.last_store_timestamp = block.store_timestamp
+        self._blocks.remove(physical_offset)
+        return block.records
+
+    def _dispatch_at_once(self, block: RecordBlock) -> bool:
+        """Dispatch the records of a block together; False if they cannot be, or after an error.
+
+        Units and entries written before the error are skipped by the dispatch one by one.
         """
         index = self.index
-        names = [one.queue.topic.name for one in block.queues]
-        wanted = any(
-            topics is None or name in topics for _, topics in self._listeners for name in names
-        )
-        plain = not (wanted or self.lmq_enabled or self.queues.ext_enabled)
-        if plain and (index is None or index.ends_before(block.start)):
-            try:
-                if add_units(block):
-                    if index is not None:
-                        block.put_keys(index)
-                    self.last_store_timestamp = block.store_timestamp
-                    self._blocks.remove(block.start)
-                    return
-            except (OSError, StoreError) as error:
-                _log.info("a block of %d records is dispatched singly: %s", block.records, error)
-        for entry in block.expand():
-            self.dispatch_record(DispatchRequest._make(entry))
-        self._blocks.remove(block.start)
+        if index is not None and not index.ends_before(block.start):
+            return False
+        try:
+            if not add_units(block):
+                return False
+            names = {queue.topic.name for queue in block.queues}
+            if any(
+                topics is None or name in topics for _, topics in self._listeners for name in names
+            ):
+                self._notify_all(block)
+            if index is not None:
+                block.put_keys(index)
+        except Exception as error:
+            _log.debug("a block of %d records is dispatched singly: %s", block.records, error)
+            return False
+        return True
+
+    def _notify_all(self, block: RecordBlock) -> None:
+        """Call the listeners for each record of a block whose units are in their queues."""
+        for _, _, stored, _, queue_offset, queue, properties, code in block.expand():
+            if code is None:
+                code = self.tags_code(properties)
+            self._notify(queue, queue_offset, code, stored, properties)
 
     def run_log(self, limit: int, max_count: int | None = None) -> None:
         """Dispatch up to ``limit``, at most ``max_count`` records, by reading the log.

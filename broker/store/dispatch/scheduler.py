@@ -89,12 +89,20 @@ class DispatchScheduler:
         if self._flush_requested:
             self._flush_requested = False
             self._flusher.wake()
+        elif self._sync_flush and self._defer is not None:
+            # The responses of this turn are about to wait for the flush: one wake-up serves both.
+            self._defer(self._touch_flusher)
         else:
             self._flusher.touched()
         if self.on_appended is not None:
             self.on_appended()
         if not self._sync_flush:
             self.dispatch_slice()
+
+    def _touch_flusher(self) -> None:
+        """Report growth of the log, unless the end of the turn starts a flush anyway."""
+        if not self._flush_requested:
+            self._flusher.touched()
 
     def dispatch_slice(self) -> None:
         """Dispatch; a large backlog in several event-loop turns, with other work in between."""

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from broker.common.thread_name import show_thread_name
 from broker.store.logfile.disk import Disk, StoreLock
 from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
 
@@ -83,6 +84,7 @@ class DirectoryMonitor:
         return f"{file.path} was removed or replaced while the store was open"
 
     def _run(self) -> None:
+        show_thread_name()
         while not self._stopping.wait(INTERVAL_SECONDS):
             reason = self.check()
             if reason:

@@ -25,6 +25,7 @@ from typing import Final
 from broker.errors import DescriptorLimitError
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
+from broker.store.flushing.wake_signal import WakeSignal
 from broker.store.flushing.worker import supervised_thread
 from broker.store.format.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from broker.store.logfile.disk import Disk
@@ -137,7 +138,7 @@ class FlushService:
         # The waiting puts that the running sync serves.
         self._served: list[WaitingPut] = []
         self._clock_seconds: Callable[[], float] = time.monotonic
-        self._wake = threading.Event()
+        self._wake = WakeSignal()
         self._stopping = threading.Event()
         self._awake = False
         # Flushed position at the last call of ``on_flushed``.
@@ -242,7 +243,6 @@ class FlushService:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._wake.wait()
-            self._wake.clear()
             if self._waiting:
                 self.serve_waiting()
             self._pace()
@@ -275,8 +275,7 @@ class FlushService:
             config = self.config  # set_config may replace it between two rounds
             sync = config.sync_flush
             interval = GROUP_COMMIT_SECONDS if sync else config.flush_interval_commit_log / 1000
-            if self._wake.wait(interval):
-                self._wake.clear()
+            self._wake.wait(interval)
             if sync or self._waiting:
                 self.serve_waiting()
                 continue

@@ -15,6 +15,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from broker.common.thread_name import show_thread_name
+
 _log = logging.getLogger(__name__)
 Job = Callable[[], None]
 
@@ -25,6 +27,7 @@ def supervised_thread(
     """Create a daemon thread that calls ``on_died(reason)`` when ``run`` ends with an error."""
 
     def guarded() -> None:
+        show_thread_name()
         try:
             run()
         except BaseException as error:

@@ -26,6 +26,7 @@ from broker.common.group import (
     group_config_from_wire,
     group_config_to_wire,
 )
+from broker.common.java import INT64_MAX, INT64_MIN
 from broker.common.topic import TopicConfig, topic_config_from_wire, topic_config_to_wire
 from broker.errors import RemoteProtocolError
 
@@ -177,7 +178,9 @@ def decode_subscription_group(data: bytes | str) -> SubscriptionGroupFile:
             for name, value in table.items()
         },
         forbidden={
-            str(group): {str(topic): _int(bits, topic) for topic, bits in topics.items()}
+            str(group): {
+                str(topic): _int(bits, topic) for topic, bits in _is_object(topics, group).items()
+            }
             for group, topics in forbidden.items()
         },
         extra=root,
@@ -209,7 +212,10 @@ def decode_consumer_offset(data: bytes | str) -> ConsumerOffsetFile:
         offsets={str(key): int_keys(_is_object(queues, key)) for key, queues in offsets.items()},
         group_topics=None
         if groups is None
-        else {str(group): [str(topic) for topic in topics] for group, topics in groups.items()},
+        else {
+            str(group): [str(topic) for topic in _is_list(topics, group)]
+            for group, topics in groups.items()
+        },
         lmq_offsets=None
         if lmq is None
         else {str(key): _int(offset, key) for key, offset in lmq.items()},
@@ -343,14 +349,24 @@ def _is_object(value: object, name: object) -> Json:
     raise RemoteProtocolError(f"{name}: an object is expected, not {str(value)[:40]!r}")
 
 
+def _is_list(value: object, name: object) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    raise RemoteProtocolError(f"{name}: a list is expected, not {str(value)[:40]!r}")
+
+
 def _int(value: object, name: object) -> int:
+    """A number that fits a Java long, possibly quoted."""
+    number: int | None = None
     if isinstance(value, int):
-        return int(value)
-    if isinstance(value, str):
+        number = int(value)
+    elif isinstance(value, str):
         try:
-            return int(value)
+            number = int(value)
         except ValueError:
             pass
+    if number is not None and INT64_MIN <= number <= INT64_MAX:
+        return number
     raise RemoteProtocolError(f"{name}: a number is expected, not {str(value)[:40]!r}")
 
 

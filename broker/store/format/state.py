@@ -60,16 +60,18 @@ def decode_epochs(data: bytes) -> list[Epoch]:
     """
     count, _, rest = data.partition(b"\n")
     crc, _, lines = rest.partition(b"\n")
-    if not count.isdigit() or not crc.isdigit():
+    number, stored_crc = parse_number(count, 0), parse_number(crc, 0)
+    if number is None or stored_crc is None:
         raise RemoteProtocolError("epoch file has no count and CRC", position=0)
-    if int(crc) and zlib.crc32(lines) & 0x7FFFFFFF != int(crc):
+    if stored_crc and zlib.crc32(lines) & 0x7FFFFFFF != stored_crc:
         raise RemoteProtocolError("epoch file: the CRC is wrong", position=len(data) - len(lines))
     epochs = []
     for line in lines.splitlines():
-        epoch, dash, start = line.partition(b"-")
-        if not dash or not epoch.isdigit() or not start.isdigit():
-            raise RemoteProtocolError(f"epoch file: line {line!r} is not an epoch")
-        epochs.append(Epoch(int(epoch), int(start)))
-    if len(epochs) != int(count):
-        raise RemoteProtocolError(f"epoch file: {len(epochs)} lines, {int(count)} announced")
+        first, _, second = line.partition(b"-")
+        epoch, start = parse_number(first, 0), parse_number(second, 0)
+        if epoch is None or start is None:
+            raise RemoteProtocolError(f"epoch file: line {line!r:.80} is not an epoch")
+        epochs.append(Epoch(epoch, start))
+    if len(epochs) != number:
+        raise RemoteProtocolError(f"epoch file: {len(epochs)} lines, {number} announced")
     return epochs

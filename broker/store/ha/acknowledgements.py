@@ -7,40 +7,22 @@ A slave with an empty log gets the master's last file only. Its acknowledgements
 records before that file: a put of such a record needs one more copy (``skip``). Java counts that
 slave, and answers SEND_OK for a message that only the master has.
 
-Copies are counted by slave, not by connection: a slave whose old connection has not ended yet has
-two of them, and the newer one counts. Java counts connections.
+Copies are counted by slave, not by connection (``SlaveTable``).
 
-**Source:** RocketMQ GroupTransferService, DefaultHAService#inSyncReplicasNums.
+**Source:** RocketMQ GroupTransferService.
 """
 
 import heapq
-from collections.abc import Callable, Hashable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Hashable, Mapping
+from typing import Final
 
+from broker.store.ha.slave_table import SlaveReport, SlaveTable
 from broker.store.results import PutMessageStatus
 
 MAX_SKIPS: Final = 64
 """Remembered starts of empty slaves; puts wait much shorter than so many connections take."""
 
 ReplicaCallback = Callable[[PutMessageStatus], None]
-
-
-class SlaveProgress(NamedTuple):
-    """State of one slave: its acknowledged offset, and the offset sent to it."""
-
-    acknowledged: int
-    sent: int
-
-
-class ReplicaIdentity(NamedTuple):
-    """The slave of a connection: its host, and its broker address once it has named itself.
-
-    Connections without a name count once per host, and not at all if a slave with a name has a
-    connection from that host: it may be the same one.
-    """
-
-    host: str
-    name: str = ""
 
 
 _Waiting = tuple[int, int, int, int, float, ReplicaCallback]
@@ -50,10 +32,7 @@ class Acknowledgements:
     """Progress of the connected slaves and the puts that wait for it; used in one thread."""
 
     def __init__(self) -> None:
-        # Connection → slave and acknowledged offset, in the order of the first reports.
-        self._connections: dict[Hashable, tuple[Hashable, int]] = {}
-        # Slave → acknowledged offset of its newest connection.
-        self._slaves: dict[Hashable, int] = {}
+        self._slaves = SlaveTable()
         # (physical end, sequence, needed, first end, deadline, callback)
         self._waiting: list[_Waiting] = []
         self._sequence = 0
@@ -61,22 +40,9 @@ class Acknowledgements:
         self._skips: list[int] = []
 
     @property
-    def slaves(self) -> int:
-        """Number of connected slaves that have reported an offset."""
-        return len(self._slaves)
-
-    @property
     def waiting(self) -> int:
         """Number of puts that wait."""
         return len(self._waiting)
-
-    def acknowledged_by(self, copies: int) -> int:
-        """Physical offset up to which ``copies`` slaves have the log; -1 with fewer slaves."""
-        if copies <= 0:
-            raise ValueError(f"{copies} copies")
-        if copies > len(self._slaves):
-            return -1
-        return heapq.nlargest(copies, self._slaves.values())[-1]
 
     def is_copied(self, physical_end: int, needed: int, first_end: int | None = None) -> bool:
         """Whether ``needed`` replicas, the master included, have the records that end there.
@@ -86,7 +52,7 @@ class Acknowledgements:
         if needed <= 1:
             return True
         skipped = self._skipped(physical_end if first_end is None else first_end)
-        return self.acknowledged_by(needed - 1 + skipped) >= physical_end
+        return self._slaves.acknowledged_by(needed - 1 + skipped) >= physical_end
 
     def skip(self, physical_offset: int) -> None:
         """Record that a slave starts at ``physical_offset`` without the records before it."""
@@ -102,7 +68,7 @@ class Acknowledgements:
 
     def in_sync(self, max_offset: int, max_gap_bytes: int) -> int:
         """Replicas, the master included, that are less than ``max_gap_bytes`` from its end."""
-        return 1 + sum(max_offset - offset < max_gap_bytes for offset in self._slaves.values())
+        return 1 + self._slaves.in_sync(max_offset, max_gap_bytes)
 
     def wait(
         self,
@@ -127,35 +93,18 @@ class Acknowledgements:
         heapq.heappush(self._waiting, entry)
         return True
 
-    def report(
-        self, connection: Hashable, acknowledged: int, replica: ReplicaIdentity | None = None
-    ) -> None:
-        """Record a connection's acknowledged offset; completes the puts that it covers.
+    def connected(self, connection: Hashable, host: str, sent: Mapping[Hashable, int]) -> None:
+        """Add a connection; ``sent``: end of the bytes sent on each other one, -1 without any."""
+        self._slaves.connected(connection, host, sent)
 
-        A lower offset than before counts: the slave has lost data. Without ``replica`` the
-        connection is a slave.
-        """
-        self._connections[connection] = (replica or connection, acknowledged)
-        self._count()
+    def report(self, connection: Hashable, report: SlaveReport) -> None:
+        """Record the report of a connection; completes the puts that it covers."""
+        self._slaves.reported(connection, report)
         self._complete()
 
     def disconnected(self, connection: Hashable) -> None:
         """Remove a connection; puts wait for other slaves until their deadline."""
-        self._connections.pop(connection, None)
-        self._count()
-
-    def _count(self) -> None:
-        entries = self._connections.values()
-        named = {one.host for one, _ in entries if isinstance(one, ReplicaIdentity) and one.name}
-        slaves: dict[Hashable, int] = {}
-        for slave, acknowledged in entries:
-            if not isinstance(slave, ReplicaIdentity):
-                slaves[slave] = acknowledged
-            elif slave.name:
-                slaves[slave.name] = acknowledged
-            elif slave.host not in named:
-                slaves[slave.host] = acknowledged
-        self._slaves = slaves
+        self._slaves.disconnected(connection)
 
     def next_deadline(self) -> float | None:
         """The earliest deadline of the waiting puts, None without any."""
@@ -180,10 +129,10 @@ class Acknowledgements:
         kept = []
         while self._waiting:
             entry = self._waiting[0]
-            if self.acknowledged_by(1) < entry[0]:
+            if self._slaves.acknowledged_by(1) < entry[0]:
                 break
             heapq.heappop(self._waiting)
-            if self.acknowledged_by(entry[2] - 1) >= entry[0]:
+            if self._slaves.acknowledged_by(entry[2] - 1) >= entry[0]:
                 entry[5](PutMessageStatus.PUT_OK)
             else:
                 kept.append(entry)

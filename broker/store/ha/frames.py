@@ -41,20 +41,19 @@ class ReportDecoder:
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, data: bytes) -> int | None:
-        """Return the offset of the last complete report, None without one.
+    def feed(self, data: bytes) -> list[int]:
+        """Return the offsets of the reports that ``data`` completes, the last one is the newest.
 
         RemoteProtocolError for a negative offset.
         """
         data = self._rest + data
         whole = len(data) - len(data) % _REPORT.size
         self._rest = data[whole:]
-        if not whole:
-            return None
-        (offset,) = _REPORT.unpack_from(data, whole - _REPORT.size)
-        if offset < 0:
-            raise RemoteProtocolError(f"HA report: physical offset {offset}", position=0)
-        return int(offset)
+        offsets = [offset for (offset,) in _REPORT.iter_unpack(data[:whole])]
+        lowest = min(offsets, default=0)
+        if lowest < 0:
+            raise RemoteProtocolError(f"HA report: physical offset {lowest}", position=0)
+        return offsets
 
 
 class Transfer(NamedTuple):

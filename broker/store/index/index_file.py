@@ -8,6 +8,7 @@ header does not count: see :func:`repair_slots`.
 """
 
 from array import array
+from collections.abc import Sequence
 from typing import Any, Final
 
 from broker.common.java import INT32_MAX
@@ -160,6 +161,51 @@ class IndexFile:
             self.end_timestamp = store_timestamp
             self.header_flushed = self.synced = False
         return count - first
+
+    def put_batch(
+        self,
+        prefix: int,
+        offsets: Sequence[int],
+        keys: Sequence[list[bytes]],
+        store_timestamp: int,
+    ) -> bool:
+        """Add the entries of many messages, as :meth:`put_keys` for each; False without a change.
+
+        ``keys`` has those of each message, ``offsets`` their physical offsets in ascending order.
+        Nothing is written if the file has no entry yet, if it has no space for all, or if it knows
+        the first message.
+        """
+        count = self.count
+        if count <= 1 or count + sum(map(len, keys)) > self.max_entries:
+            return False
+        if offsets[0] <= self.end_physical_offset:
+            return False
+        mapping, slots, begin = self._mapping, self.slots, self.begin_timestamp
+        entry_at = self._entries_at + count * ENTRY_SIZE
+        seconds = (store_timestamp - begin) // 1000 if 0 < begin <= store_timestamp else 0
+        if seconds > INT32_MAX:
+            seconds = INT32_MAX
+        last = self.end_physical_offset
+        for physical_offset, words in zip(offsets, keys, strict=True):
+            for key in words:
+                hashed = key_hash(prefix, key)
+                slot_at = HEADER_SIZE + hashed % slots * SLOT_SIZE
+                previous = _READ_SLOT(mapping, slot_at)[0]
+                if previous <= 0 or previous >= count:
+                    previous = 0
+                    self.used_slots += 1
+                _WRITE_ENTRY(mapping, entry_at, hashed, physical_offset, seconds, previous)
+                _WRITE_SLOT(mapping, slot_at, count)
+                entry_at += ENTRY_SIZE
+                count += 1
+            if words:
+                last = physical_offset
+        if count > self.count:
+            self.count = count
+            self.end_physical_offset = last
+            self.end_timestamp = store_timestamp
+            self.header_flushed = self.synced = False
+        return True
 
     def release(self) -> None:
         """Close the file without writing the header."""

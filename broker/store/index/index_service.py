@@ -74,7 +74,7 @@ class IndexService:
         lengths = {
             name: self.disk.size(os.path.join(self.folder, name))
             for name, is_folder in self.disk.list(self.folder)
-            if not is_folder and name.isdigit()
+            if not is_folder and name.isdecimal()
         }
         if sizes_are_default and len(noted) == 2 and noted[0] > 0 and noted[1] > 0:
             self.slots, self.entries = noted
@@ -122,7 +122,7 @@ class IndexService:
         assert self._survey is not None
         size = file_size(self.slots, self.entries)
         for name, is_folder in self.disk.list(self.folder):
-            if is_folder or not name.isdigit():
+            if is_folder or not name.isdecimal():
                 path = os.path.join(self.folder, name)
                 notes.append(f"{path}: not the name of an index file, ignored")
         lengths = dict(self._survey)
@@ -179,6 +179,25 @@ class IndexService:
                 self._wait((topic_prefix, keys, physical_offset, store_timestamp), error)
                 return
             done = current.put_keys(topic_prefix, keys, physical_offset, store_timestamp)
+
+    def put_batch(
+        self,
+        topic_prefix: int,
+        offsets: Sequence[int],
+        keys: Sequence[list[bytes]],
+        store_timestamp: int,
+    ) -> None:
+        """Index many messages, whose physical offsets ascend, as :meth:`put_keys` for each."""
+        current = self._current
+        if (
+            self._no_space is None
+            and current is not None
+            and current.put_batch(topic_prefix, offsets, keys, store_timestamp)
+        ):
+            return
+        for physical_offset, words in zip(offsets, keys, strict=True):
+            if words:
+                self.put_keys(topic_prefix, words, physical_offset, store_timestamp)
 
     def _wait(self, entry: _Waiting, error: DiskFullError) -> None:
         if self.on_no_space is None:

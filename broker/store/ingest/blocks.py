@@ -89,7 +89,8 @@ def build_block(
         int(last[col.PHYSICAL_OFFSET] + last[col.SIZE]),
         stamp,
         len(rows),
-        queues,
+        [one.queue for one in queues],
+        partial(list, queues),
         single,
         partial(put_entries, entries=keys),
     )

@@ -97,7 +97,7 @@ class StoreManifest:
             begins = _by_queue(content["begins"]) if "begins" in content else None
             damaged = [(int(start), int(end)) for start, end in content.get("damaged", ())]
             deleted = {str(t): int(end) for t, end in content.get("deleted", {}).items()}
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
             return
         self.bounds, self.queues, self.begins = bounds, queues, begins
         self.damaged[:], self.deleted = damaged, deleted

@@ -125,13 +125,13 @@ class TimerWheel:
             self._disk.close(fd)
         try:
             start, end = self._disk.next_data(self.path, 0)
-            done = 0
-            while start >= 0:
+            done, limit = 0, size - size % SLOT_SIZE  # a tail shorter than a slot is not one
+            while 0 <= start < limit:
                 start = max(done, start - start % SLOT_SIZE)
-                done = min(size - size % SLOT_SIZE, -(-end // SLOT_SIZE) * SLOT_SIZE)
+                done = min(limit, -(-end // SLOT_SIZE) * SLOT_SIZE)
                 self._block = bytes(mapping[start:done])
                 yield start, done
-                if done >= size:
+                if done >= limit:
                     break
                 start, end = self._disk.next_data(self.path, done)
         finally:

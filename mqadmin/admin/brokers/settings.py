@@ -1,6 +1,8 @@
 """Settings of running brokers: validated change with read-back, and differences."""
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -17,6 +19,10 @@ from mqadmin.admin.topology import Target
 
 PERMISSIONS = {"2", "4", "6"}
 """Values of brokerPermission. **Source:** RocketMQ ``UpdateBrokerConfigSubCommand``."""
+
+# Numbers as Java reads and prints them: neither "1_000" nor "nan".
+_WHOLE: Final = re.compile(r"-?[0-9]+")
+_DECIMAL: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:E-?[0-9]+)?")
 
 #: Settings that identify one process, so that they differ between any two.
 IDENTITY = frozenset(
@@ -147,15 +153,9 @@ def check_setting(key: str, value: str, config: Mapping[str, str], place: str) -
         )
     if present in ("true", "false") and value not in ("true", "false"):
         raise ConfigError(f"{key}: {value!r} is not true or false", f"it is {present} now")
-    if _is_number(present) and not _is_number(value):
+    if _WHOLE.fullmatch(present) and not _WHOLE.fullmatch(value):
+        raise ConfigError(f"{key}: {value!r} is not a whole number", f"it is {present} now")
+    if _DECIMAL.fullmatch(present) and not _DECIMAL.fullmatch(value):
         raise ConfigError(f"{key}: {value!r} is not a number", f"it is {present} now")
     if key == "brokerPermission" and value not in PERMISSIONS:
         raise ConfigError(f"{key}: {value!r} is not 2, 4 or 6", "2 write, 4 read, 6 both")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

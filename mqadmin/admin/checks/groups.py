@@ -12,12 +12,12 @@ from broker.remoting.rpc.caller import Reply
 from mqadmin.admin.checks.report import CheckRow, Metric, Sample, Status, failed_rows, row_of
 from mqadmin.admin.connections import ask_groups, is_offline
 from mqadmin.admin.lags.queues import queues_of_all_groups
+from mqadmin.admin.offset.logical import logical_progress
 from mqadmin.admin.offset.progress import (
     NO_OFFSET,
     UNKNOWN,
     QueueProgress,
     add_ages,
-    group_progress,
     route_of,
 )
 from mqadmin.admin.session import AdminSession
@@ -47,7 +47,7 @@ def check_lag(
 ) -> list[CheckRow]:
     """Return one row per group and topic; ``groups`` empty: every group of the cluster.
 
-    Every group: the lag takes one request per broker; connected clients and ages, which the
+    Every group: the lag takes two requests per broker; connected clients and ages, which the
     protocol gives per group only, a bounded number at once. The lag of a group in broadcasting
     mode is kept by its clients and not measured.
     """
@@ -91,7 +91,7 @@ def _named_rows(
             rows.append(_broadcasting_row(name))
             continue
         try:
-            progress = group_progress(admin, name, topic, ranges=False)
+            progress = logical_progress(admin, name, topic, ranges=False)
         except RocketMQError as error:
             rows.append(CheckRow(name=name, status=Status.UNKNOWN.name, message=error.message))
             continue
@@ -208,7 +208,7 @@ def _dlq_row(
     names = [] if route is None else route.broker_names()
     messages = 0
     ends: list[Metric] = []
-    failed = 0
+    failed: list[str] = []
     for name in names:
         address = route.reader(name) if route is not None else None
         try:
@@ -218,7 +218,7 @@ def _dlq_row(
                 address, RequestCode.GET_TOPIC_STATS_INFO, topic=topic
             ).value.offset_table
         except RocketMQError:
-            failed += 1
+            failed.append(name if address is None else f"{name} ({address})")
             continue
         messages += sum(queue.max_offset - queue.min_offset for queue in table.values())
         clusters = (
@@ -241,5 +241,5 @@ def _dlq_row(
         group,
         [metric, *ends],
         least=Status.UNKNOWN if failed else Status.OK,
-        text=f"{failed} brokers did not answer" if failed else "",
+        text=f"no response from {', '.join(failed)}" if failed else "",
     )

@@ -120,8 +120,7 @@ def status_line(check: str, rows: Sequence[CheckRow]) -> str:
     status = worst(Status[row.status] for row in rows)
     shown = [row for row in rows if row.status == status.name]
     text = "; ".join(row.message for row in shown) or "nothing to check"
-    # '|' separates the performance data: a remark of a broker must not contain it.
-    line = f"{check.upper()} {status.name} - {' '.join(text.split()).replace('|', '/')}"
+    line = f"{check.upper()} {status.name} - {_one_line(text)}"
     data = " ".join(
         _perfdata(row.name, metric)
         for row in rows
@@ -131,13 +130,18 @@ def status_line(check: str, rows: Sequence[CheckRow]) -> str:
     return f"{line} | {data}" if data else line
 
 
+def _one_line(text: str) -> str:
+    """Remove line ends and '|', which separates the performance data and is valid in topics."""
+    return " ".join(text.split()).replace("|", "/")
+
+
 def _perfdata(name: str, metric: Metric) -> str:
     # "30:" is a range: alert below 30
     end = ":" if metric.minimum else ""
     limits = ";".join(
         "" if one is None else _number(one) + end for one in (metric.warn, metric.crit)
     )
-    label = f"{name}_{metric.name}".replace("'", "").replace("=", "")
+    label = _one_line(f"{name}_{metric.name}").replace("'", "").replace("=", "")
     return f"'{label}'={_number(metric.value or 0)}{metric.unit};{limits};0"
 
 

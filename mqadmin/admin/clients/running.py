@@ -193,7 +193,7 @@ def _record(group: str, client: Connection, info: Any) -> RunningRecord:
         version=client.version,
         consume_type=info.properties.get(CONSUME_TYPE),
         orderly=None if orderly is None else orderly == "true",
-        start_timestamp=int(started) if started.isdigit() else None,
+        start_timestamp=int(started) if started.isdecimal() else None,
         queue_count=len(queues),
         cached_messages=sum(one.cached_msg_count or 0 for one in queues),
         properties=info.properties,

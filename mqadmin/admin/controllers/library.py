@@ -178,7 +178,7 @@ def add_broker(admin: AdminSession, container: str, config_path: str) -> None:
 def remove_broker(admin: AdminSession, container: str, identity: str) -> None:
     """Stop a broker of the container; ``identity`` is ``cluster:name:id``."""
     parts: list[Any] = identity.split(":")
-    if len(parts) != 3 or not parts[2].isdigit():
+    if len(parts) != 3 or not parts[2].isdecimal():
         raise ClientError(f"not a broker of a container: {identity!r}", "write CLUSTER:NAME:ID")
     admin.call(
         container,

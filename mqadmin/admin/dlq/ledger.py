@@ -17,9 +17,15 @@ SENDING: Final = "sending"
 SENT: Final = "sent"
 REFUSED: Final = "refused"
 
+MAX_LINE_BYTES: Final = 64 * 1024
+"""Bound of one line; names and ids have at most a few hundred bytes."""
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One line: the id of the dead letter, its state, the time (epoch ms), the target location."""
+    """One line: the id of the message, its state, the time (epoch ms), the target location.
+
+    ``key`` is the uniqKey or offsetMsgId of the original in an import.
+    """
 
     id: str
     state: str
@@ -29,10 +35,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     queue_id: int | None = None
     queue_offset: int | None = None
     offset_msg_id: str | None = None
+    key: str | None = None
 
 
 class Ledger:
-    """A ledger file: :attr:`entries` by dead-letter id, :meth:`write` appends one."""
+    """A ledger file: :attr:`entries` by message id, :meth:`write` appends one."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -43,26 +50,32 @@ class Ledger:
         """Read the file. ConfigError for an invalid line; a torn last line is ignored."""
         try:
             with open(self.path, "rb") as file:
-                lines = file.read().split(b"\n")
+                for number, line in enumerate(file, 1):
+                    self._read_line(number, line)
         except FileNotFoundError:
-            return self
-        for number, line in enumerate(lines, 1):
-            if not line:
-                continue
-            try:
-                entry = msgspec.json.decode(line, type=Entry)
-            except msgspec.MsgspecError as error:
-                if number == len(lines):
-                    break  # torn by a kill: a message is sent only after its line is complete
-                raise ConfigError(
-                    f"{self.path}, line {number}: no line of a ledger: {error}",
-                    "give another file with --ledger",
-                ) from error
-            self.entries[entry.id] = entry
+            pass
         return self
 
+    def _read_line(self, number: int, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            entry = msgspec.json.decode(line, type=Entry)
+        except msgspec.MsgspecError as error:
+            if not line.endswith(b"\n"):
+                return  # torn by a kill: a message is sent only after its line is complete
+            raise ConfigError(
+                f"{self.path}, line {number}: no line of a ledger: {error}",
+                "give another file with --ledger",
+            ) from error
+        self.remember(entry)
+
+    def remember(self, entry: Entry) -> None:
+        """Take the state of a message from a line that was read or written."""
+        self.entries[entry.id] = entry
+
     def __enter__(self) -> Self:
-        """Open for writing and read the entries; ConfigError while another replay has the lock."""
+        """Open for writing and read the entries; ConfigError while another process has the lock."""
         import fcntl
 
         self._file = open(self.path, "a+b")  # closed by __exit__
@@ -71,7 +84,7 @@ class Ledger:
         except OSError as error:
             self._file.close()
             raise ConfigError(
-                f"{self.path}: another replay is writing this ledger", "wait for it to end"
+                f"{self.path}: another command is writing this ledger", "wait for it to end"
             ) from error
         self.read()
         self._end_torn_line()
@@ -79,13 +92,16 @@ class Ledger:
 
     def _end_torn_line(self) -> None:
         assert self._file is not None
-        self._file.seek(0)
+        size = self._file.seek(0, os.SEEK_END)
+        first = max(0, size - MAX_LINE_BYTES)
+        self._file.seek(first)
         data = self._file.read()
         if not data or data.endswith(b"\n"):
             return
-        begin = data.rfind(b"\n") + 1
+        last = data.rfind(b"\n") + 1
+        begin = first + last
         try:
-            msgspec.json.decode(data[begin:], type=Entry)
+            msgspec.json.decode(data[last:], type=Entry)
         except msgspec.MsgspecError:
             self._file.truncate(begin)
         else:
@@ -107,4 +123,4 @@ class Ledger:
         assert self._file is not None, "a ledger is written inside its context"
         self._file.write(msgspec.json.encode(entry) + b"\n")
         self._file.flush()
-        self.entries[entry.id] = entry
+        self.remember(entry)

@@ -25,11 +25,10 @@ from broker.errors import BrokerError, ClientError, ConfigError, ConnectError, R
 from broker.message import message as names
 from broker.remoting.rpc.send_response import SEND_STATUS, read_send
 from mqadmin.admin.dlq.dead_letters import DeadLetter
+from mqadmin.admin.dlq.in_doubt import find_sent
 from mqadmin.admin.dlq.ledger import REFUSED, SENDING, SENT, Entry, Ledger
 from mqadmin.admin.failure import describe
-from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.message_sender import MessageSender
-from mqadmin.admin.message.query import MessageQueries
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 
@@ -88,9 +87,6 @@ FAILURES_IN_A_ROW: Final = 3
 
 #: Maximum brokers tried per message.
 BROKERS_TRIED: Final = 3
-
-#: Allowed clock difference between a broker and this host, for the lookup of a message in doubt.
-CLOCK_STEP_MS: Final = 60_000
 
 PLANNED: Final = "planned"
 ALREADY: Final = "alreadySent"
@@ -315,29 +311,15 @@ class Replay:
             return _failed(item, FAILED, describe(error, target=item.target_topic))
 
     def _lookup(self, letter: DeadLetter, entry: Entry) -> Entry | None:
-        """Look up a message in doubt: return its new entry if a broker has it."""
-        result = MessageQueries(self._admin).query_key(
-            entry.topic, letter.uniq_key or "", begin_ms=entry.at - CLOCK_STEP_MS, unique=True
+        """Look up a message in doubt; the original and its retries have the same uniqKey."""
+        return find_sent(
+            self._admin,
+            entry,
+            letter.uniq_key or "",
+            original_id=letter.origin_id,
+            now_ms=self._clock.now_ms(),
+            first_delivery=True,
         )
-        for row in result.items:
-            # The original message and its retries have the same uniqKey.
-            if row.offset_msg_id != letter.origin_id and row.reconsume_times == 0:
-                return Entry(
-                    id=letter.offset_msg_id,
-                    state=SENT,
-                    at=self._clock.now_ms(),
-                    topic=entry.topic,
-                    broker_name=row.broker_name,
-                    queue_id=row.queue_id,
-                    queue_offset=row.queue_offset,
-                    offset_msg_id=row.offset_msg_id,
-                )
-        if result.errors or result.kind in (kinds.REFUSED, kinds.UNREACHABLE):
-            raise ClientError(
-                f"in doubt: cannot determine whether topic {entry.topic} has it: "
-                f"{result.detail or result.errors[0].message}"
-            )
-        return None
 
     def _send(self, letter: DeadLetter, topic: str, ledger: Ledger) -> Entry:
         """Send to one queue per broker in turn until one broker stores the message."""

@@ -1,4 +1,4 @@
-"""Examine consumer groups: subscriptions, owners of queues, client ids, versions, progress.
+"""Examine consumer groups: subscriptions, owners of queues, client ids, progress, retries.
 
 The facts of a client are its own running information, which the broker requests from it. Times in
 it are by the client's clock.
@@ -21,6 +21,7 @@ from broker.remoting.protocol.codes import RequestCode, version_name
 from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.connections import ask_groups
 from mqadmin.admin.doctor.finding import CRITICAL, NOTICE, WARNING, Finding, ordered
+from mqadmin.admin.doctor.retries import retry_findings
 from mqadmin.admin.failure import part_errors
 from mqadmin.admin.group import group_tables
 from mqadmin.admin.offset.progress import BELOW_MIN, group_progress
@@ -79,12 +80,14 @@ def examine_consumers(
         ]
     answers = ask_groups(admin, names, targets, RequestCode.GET_CONSUMER_CONNECTION_LIST)
     now_ms = int(now() * 1000)
+    topics: dict[str, list[str]] = {}
     for name in names:
         facts = _facts(admin, name, targets, answers[name])
         if facts.connections:
             findings += group_findings(facts, now_ms)
+            topics[name] = sorted({queue.topic for queue in facts.queues})
         findings += _progress_findings(admin, facts)
-    return ordered(findings)
+    return ordered(findings + retry_findings(admin, topics, targets))
 
 
 def _facts(
@@ -328,7 +331,7 @@ def queue_findings(
 
 def _threshold(info: ConsumerRunningInfo, key: str, default: int) -> int:
     text = info.properties.get(key, "")
-    return int(text) if text.isdigit() and int(text) > 0 else default
+    return int(text) if text.isdecimal() and int(text) > 0 else default
 
 
 def _progress_findings(admin: AdminSession, facts: GroupFacts) -> list[Finding]:

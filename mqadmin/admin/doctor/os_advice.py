@@ -171,7 +171,7 @@ def _open_files(target: str, store: Path, proc: Path) -> list[Finding]:
         except OSError:
             continue
         soft = next((line.split()[3] for line in lines if line.startswith("Max open files")), "")
-        if not soft.isdigit() or int(soft) >= MIN_OPEN_FILES:
+        if not soft.isdecimal() or int(soft) >= MIN_OPEN_FILES:
             return []
         return [
             Finding(
@@ -195,4 +195,4 @@ def _text(path: Path) -> str:
 
 def _number(path: Path) -> int | None:
     text = _text(path)
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None

@@ -4,7 +4,7 @@ Nothing is deleted: objects that only the cluster has are reported and kept.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -32,12 +32,16 @@ from mqadmin.admin.metadata.metadata_file import (
     MetadataItem,
     merged_items,
 )
+from mqadmin.admin.metadata.passwords import Passwords, password_of
 from mqadmin.admin.metadata.snapshot import Key, Snapshot, acl_info, read_snapshot
 from mqadmin.admin.namesrv.library import NAMESRV_STEP, ORDER_TOPIC_CONFIG
 from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import check_config, topic_change
 from mqadmin.admin.topology import Target
+
+USER_STEP: Final = -1
+"""Step of users: brokers refuse the rules of a user that they do not have."""
 
 MISSING, DIFFERS, EXTRA = "missing", "differs", "extra"
 
@@ -154,8 +158,12 @@ class MetadataAdmin:
         rows.sort(key=lambda row: (row.kind, row.name, row.target))
         return Listing(items=rows, errors=[*found.errors, *errors], notes=found.notes)
 
-    def plan(self, content: MetadataFile, scope: Scope) -> Plan:
-        """Plan the objects that the file has and the cluster lacks or has with other fields."""
+    def plan(self, content: MetadataFile, scope: Scope, passwords: Passwords | None = None) -> Plan:
+        """Plan the objects that the file has and the cluster lacks or has with other fields.
+
+        A user that a broker lacks is created with its password in ``passwords``; without one the
+        plan has an error that names the user.
+        """
         scope = self._with_namespaces(content, scope)
         found, labels = self._read(scope)
         wanted, errors = self._wanted(content, scope)
@@ -170,7 +178,8 @@ class MetadataAdmin:
                 continue
             target = Target(address=key[0], broker_name=labels.get(key[0]))
             try:
-                changes.append(_change(key, target, found, before, after, warnings))
+                change = _change(key, target, found, before, after, warnings, passwords=passwords)
+                changes.append(change)
             except RocketMQError as error:
                 errors.append(describe(error, address=target.address, target=target.label))
         changes = [one for one in changes if not one.unchanged]
@@ -291,6 +300,8 @@ def _change(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     warnings: list[str],
+    *,
+    passwords: Passwords | None,
 ) -> Change:
     """Return the change of one object; ClientError or ConfigError where it cannot be made."""
     address, kind, name = key
@@ -307,8 +318,8 @@ def _change(
         action="create" if present is None else "update",
         before=None if present is None else before,
         after=after,
-        step=NAMESRV_STEP if kind == KV else 0,
-        request=_request(key, present is None, after) if after else None,
+        step={KV: NAMESRV_STEP, USER: USER_STEP}.get(kind, 0),
+        request=_request(key, present is None, after, passwords) if after else None,
         subject=f"{kind} {name}",
     )
 
@@ -343,7 +354,7 @@ def _known_settings(
     return {name: value for name, value in wanted.items() if name in present}
 
 
-def _request(key: Key, new: bool, after: Mapping[str, Any]) -> Request:
+def _request(key: Key, new: bool, after: Mapping[str, Any], passwords: Passwords | None) -> Request:
     """Return the request that sets a KV entry, user, subject or the settings of a broker."""
     address, kind, name = key
     body = b""
@@ -360,15 +371,11 @@ def _request(key: Key, new: bool, after: Mapping[str, Any]) -> Request:
         fields = {"subject": name}
         body = acl_info(name, after).to_bytes()
     else:
-        if new:
-            raise ClientError(
-                f"user {name} does not exist, and a metadata file contains no passwords",
-                f"mqadmin user create {name} creates it; then rerun",
-            )
-        code = RequestCode.AUTH_UPDATE_USER
+        code = RequestCode.AUTH_CREATE_USER if new else RequestCode.AUTH_UPDATE_USER
         fields = {"username": name}
         body = UserInfo(
             username=name,
+            password=password_of(name, passwords) if new else None,
             user_type=after.get("userType"),
             user_status=after.get("userStatus"),
         ).to_bytes()

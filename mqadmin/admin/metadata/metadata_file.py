@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from broker.errors import ConfigError
+from mqadmin.admin.plans.json_file import load_json, save_new
 
 METADATA_SCHEMA: Final = "mqadmin.metadata/1"
 
@@ -56,34 +57,18 @@ class MetadataFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def save_metadata(path: str, content: MetadataFile) -> None:
     """Write a file that must not exist yet; ConfigError with the path otherwise."""
-    data = msgspec.json.format(msgspec.json.encode(content), indent=2)
-    try:
-        with open(path, "xb") as file:
-            file.write(data + b"\n")
-            file.flush()
-    except OSError as error:
-        raise ConfigError(
-            f"metadata file {path}: {error.strerror or error}", "name another file"
-        ) from error
+    save_new(path, content, "metadata file")
 
 
 def load_metadata(path: str) -> MetadataFile:
     """Read a file; ConfigError with the path when it cannot be used."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(FILE_LIMIT_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(
-            f"metadata file {path}: {error.strerror or error}", "is the path right?"
-        ) from error
-    if len(data) > FILE_LIMIT_BYTES:
-        raise ConfigError(f"metadata file {path}: more than {FILE_LIMIT_BYTES} bytes")
-    try:
-        content = msgspec.json.decode(data, type=MetadataFile)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(
-            f"metadata file {path}: {error}", "mqadmin metadata export writes it"
-        ) from error
+    content = load_json(
+        path,
+        MetadataFile,
+        "metadata file",
+        limit_bytes=FILE_LIMIT_BYTES,
+        hint="mqadmin metadata export writes it",
+    )
     if content.schema != METADATA_SCHEMA:
         raise ConfigError(f"metadata file {path}: schema {content.schema}, not {METADATA_SCHEMA}")
     for item in content.items:
@@ -105,6 +90,12 @@ def _check_item(path: str, item: MetadataItem) -> None:
         raise ConfigError(
             f"metadata file {path}: {item.kind!r:.80} is not a kind of object",
             "kinds: " + ", ".join(KINDS),
+        )
+    namespace, slash, key = item.name.partition("/")
+    if not item.name or (item.kind == KV and not (namespace and slash and key)):
+        raise ConfigError(
+            f"metadata file {path}: {item.kind} {item.name!r:.80} is not a name",
+            "the name of a KV entry is NAMESPACE/KEY",
         )
     types: dict[str, Any] = {
         KV: dict[Literal["value"], str],

@@ -17,6 +17,7 @@ from broker.remoting.rpc.caller import build_request
 from mqadmin.admin.change import State, apply_plan
 from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import describe
+from mqadmin.admin.offset.commit import commit_all
 from mqadmin.admin.offset.progress import committed_offsets, route_of
 from mqadmin.admin.result import Change, Outcome, Plan, Request, TargetError
 from mqadmin.admin.session import AdminSession
@@ -68,7 +69,7 @@ class OffsetCloner:
     def apply(self, plan: Plan) -> Outcome:
         """Apply a plan; see :func:`~mqadmin.admin.change.apply_plan`."""
         self._admin.renew()
-        return apply_plan(self._admin, plan, self._states)
+        return apply_plan(self._admin, plan, self._states, commit_all)
 
     def _queues(self, topic: str) -> list[tuple[str, MessageQueue]]:
         route = route_of(self._admin, topic)

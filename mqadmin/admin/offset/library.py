@@ -23,6 +23,7 @@ from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import describe
 from mqadmin.admin.group import group_replies
 from mqadmin.admin.message.queue_reader import PULL_ACCEPTS, QueueReader
+from mqadmin.admin.offset.commit import commit_all
 from mqadmin.admin.offset.offset_file import SavedOffset, SavedOffsets, save_offsets, write_offsets
 from mqadmin.admin.offset.progress import VERSION_5, committed_offsets, group_progress, route_of
 from mqadmin.admin.offset.reset import (
@@ -408,7 +409,7 @@ class OffsetAdmin:
         for address, indexes in by_address.items():
             requests.append((address, clients_request(plan)))
             places.append(indexes)
-        for indexes, answer in zip(places, self._admin.call_all(requests), strict=True):
+        for indexes, answer in zip(places, commit_all(self._admin, requests), strict=True):
             for index in indexes:
                 item = items[index]
                 if isinstance(answer, RocketMQError):

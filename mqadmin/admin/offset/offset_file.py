@@ -119,7 +119,7 @@ def _from_csv(text: str) -> Iterator[SavedOffset]:
         raise ValueError("it is empty")
     names = ["topic", "queueId", "consumerOffset", "brokerName"]
     first = [cell.strip() for cell in rows[0][1]]
-    if first[0] == "topic" and not (len(first) > 1 and first[1].isdigit()):
+    if first[0] == "topic" and not (len(first) > 1 and first[1].isdecimal()):
         aliases = {"partition": "queueId", "offset": "consumerOffset", "broker": "brokerName"}
         names = [aliases.get(name, name) for name in first]
         if not {"topic", "queueId", "consumerOffset"} <= set(names):

@@ -158,7 +158,7 @@ def group_progress(
     if ranges:
         errors += _add_ranges(admin, asked)
     for progress in asked:
-        progress.state = _state(progress)
+        progress.state = state_of(progress)
     if ages:
         add_ages(admin, {group: asked})
     return GroupProgress(queues=queues, errors=errors, consume_tps=tps)
@@ -180,6 +180,7 @@ def committed_offsets(
                         "topic": queue.topic,
                         "queue_id": queue.queue_id,
                         "set_zero_if_not_found": False,
+                        "lo": False,  # of a static topic, too, this is a queue of the broker
                     },
                 ),
             )
@@ -292,7 +293,8 @@ def add_ages(admin: AdminSession, groups: Mapping[str, Sequence[QueueProgress]])
         one.behind_ms = ages.get((one.address, group, one.queue)) if one.lag else 0
 
 
-def _state(progress: QueueProgress) -> str:
+def state_of(progress: QueueProgress) -> str:
+    """Return the state that the offsets of a queue show."""
     if progress.broker_offset is None:
         return UNKNOWN
     if progress.committed is None:

@@ -115,7 +115,7 @@ def target_offsets(
 
 def _whole(text: str, word: str) -> int:
     digits = text.strip()
-    if digits.lstrip("+-").isdigit() and len(digits) < 20:
+    if digits.lstrip("+-").isdecimal() and len(digits) < 20:
         try:
             return int(digits)
         except ValueError:

@@ -68,10 +68,18 @@ class OffsetTransfer:
         offsets: Sequence[SavedOffset] = [
             one for one in found.items if one.consumer_offset is not None and one.topic not in own
         ]
+        if not offsets and found.errors:  # whether there are offsets is not known
+            return ResetPlan(
+                group=target,
+                topic=topic or "",
+                to=f"group:{source}",
+                online=0,
+                items=[],
+                errors=found.errors,
+            )
         if not offsets:
-            reason = found.errors[0].message if found.errors else "nothing is committed"
             raise ClientError(
-                f"group {source} has no offset to clone: {reason}",
+                f"group {source} has no offset to clone: nothing is committed",
                 f"mqadmin offset show {source} shows its offsets",
             )
         plan = self._offsets.plan_saved(SavedOffsets(group=target, offsets=offsets))

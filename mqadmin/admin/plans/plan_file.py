@@ -13,6 +13,7 @@ from broker.common.clock import Clock, SystemClock
 from broker.errors import ConfigError
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.offset.reset import ResetPlan
+from mqadmin.admin.plans.json_file import load_json, save_new
 from mqadmin.admin.result import Plan
 from mqadmin.admin.session import AdminSession
 
@@ -26,6 +27,7 @@ ALLOWED_CODES: Mapping[str, frozenset[int]] = {
     "topic": frozenset(
         {
             RequestCode.UPDATE_AND_CREATE_TOPIC,
+            RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
             RequestCode.DELETE_TOPIC_IN_BROKER,
             RequestCode.DELETE_TOPIC_IN_NAMESRV,
         }
@@ -69,8 +71,8 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """The addresses of the brokers that the plan changes."""
         if self.offsets is not None:
             return [item.address for item in self.offsets.items]
-        # Step 0 only: the addresses of later steps are name servers.
-        return [one.address for one in self.change.changes if one.step == 0] if self.change else []
+        # Not the later steps: their addresses are name servers.
+        return [one.address for one in self.change.changes if one.step <= 0] if self.change else []
 
 
 def write_plan_file(
@@ -107,34 +109,18 @@ def write_plan_file(
 
 def save_plan(path: str, content: PlanFile) -> None:
     """Write a plan file that must not exist yet; ConfigError with the path otherwise."""
-    data = msgspec.json.format(msgspec.json.encode(content), indent=2)
-    try:
-        with open(path, "xb") as file:
-            file.write(data + b"\n")
-            file.flush()
-    except OSError as error:
-        raise ConfigError(
-            f"plan file {path}: {error.strerror or error}", "name another file"
-        ) from error
+    save_new(path, content, "plan file")
 
 
 def load_plan(path: str) -> PlanFile:
     """Read a plan file; ConfigError with the path when it cannot be used."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(FILE_LIMIT_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(
-            f"plan file {path}: {error.strerror or error}", "is the path right?"
-        ) from error
-    if len(data) > FILE_LIMIT_BYTES:
-        raise ConfigError(f"plan file {path}: more than {FILE_LIMIT_BYTES} bytes")
-    try:
-        content = msgspec.json.decode(data, type=PlanFile)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(
-            f"plan file {path}: {error}", "a change with --plan FILE writes it"
-        ) from error
+    content = load_json(
+        path,
+        PlanFile,
+        "plan file",
+        limit_bytes=FILE_LIMIT_BYTES,
+        hint="a change with --plan FILE writes it",
+    )
     if content.schema != PLAN_SCHEMA:
         raise ConfigError(f"plan file {path}: schema {content.schema}, not {PLAN_SCHEMA}")
     if (content.change is None) == (content.offsets is None):

@@ -15,6 +15,7 @@ from mqadmin.admin.pop.modes import ModeAdmin
 from mqadmin.admin.result import Outcome, Plan, Scope
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import TopicAdmin
+from mqadmin.admin.topics.static_plans import STATIC, StaticTopicAdmin
 
 
 class Library(Protocol):
@@ -57,7 +58,9 @@ class PlanRunner:
     def apply_change(self, plan: Plan) -> Outcome:
         """Apply a plan of topics or groups; if the state of any target moved, none is changed."""
         library = LIBRARIES[plan.kind.partition(".")[0]]
-        if library is TopicAdmin and any(change.subject for change in plan.changes):
+        if plan.kind.startswith(STATIC):
+            library = StaticTopicAdmin
+        elif library is TopicAdmin and any(change.subject for change in plan.changes):
             library = BulkTopics
         return library(self._admin).apply(msgspec.structs.replace(plan, strict=True))
 

@@ -126,8 +126,8 @@ def _entry(row: Mapping[str, Any]) -> TopicEntry:
         perm=None if row.get("perm") is None else parse_perm(str(row["perm"])),
         order=_flag(row.get("order")),
         attributes=_attributes(row.get("attributes")),
-        cluster=row.get("clusterName"),
-        broker=row.get("brokerName"),
+        cluster=_text(row, "clusterName"),
+        broker=_text(row, "brokerName"),
     )
 
 
@@ -139,6 +139,13 @@ def _number(row: Mapping[str, Any], name: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 7):
         raise ValueError(f"topic {row['topic']}: {name} {text!r:.40} is not a number of queues")
     return int(text)
+
+
+def _text(row: Mapping[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError(f"topic {row['topic']}: {name} {value!r:.40} is not a name")
 
 
 def _flag(value: object) -> bool | None:

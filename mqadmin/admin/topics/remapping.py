@@ -25,7 +25,8 @@ from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.brokers.one_shot import send_plan
 from mqadmin.admin.result import ChangeResult, Outcome, Plan
 from mqadmin.admin.session import AdminSession
-from mqadmin.admin.topics.static import EPOCH_STEP, Mappings, StaticTopics, mapping_change
+from mqadmin.admin.topics.mappings import Items, Mappings, newest_segments
+from mqadmin.admin.topics.static import EPOCH_STEP, StaticTopics, mapping_change
 from mqadmin.admin.topology import Target
 
 #: The first offset of a moved queue is a multiple of this. **Source:** ``TopicQueueMappingUtils``.
@@ -33,8 +34,6 @@ BLOCK_SEQ_SIZE = 10_000
 
 #: The first offset of a queue that its old owner may still extend.
 UNDECIDED = -1
-
-Items = Sequence[LogicQueueMappingItem]
 
 
 class Remapping(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +64,7 @@ class Remapping(msgspec.Struct, frozen=True, kw_only=True):
                     self.targets[name], one.topic_config, one.mapping_detail, self.before.get(name)
                 )
             )
-        return Plan(kind="topic.remap", subject=self.topic, changes=changes)
+        return Plan(kind="topic.static.remap", subject=self.topic, changes=changes)
 
 
 def plan_remapping(
@@ -84,7 +83,7 @@ def plan_remapping(
     if not before:
         raise ClientError(
             f"no broker has the static topic {topic}",
-            "mqadmin updateStaticTopic creates one",
+            "mqadmin topic static create makes one",
         )
     topology = admin.topology
     chosen = [target for name in brokers for target in topology.writers(broker=name)]
@@ -101,7 +100,7 @@ def remapped(
     """Return the mappings with each queue at one of ``names``, and the queues that move."""
     details = {name: one.mapping_detail for name, one in present.items() if one.mapping_detail}
     total = max(detail.total_queues for detail in details.values())
-    segments = _segments(topic, details, total)
+    segments = newest_segments(topic, present)
     epoch = max(now_ms, *(detail.epoch + EPOCH_STEP for detail in details.values()))
     configs = {name: one.topic_config for name, one in present.items()}
     hosted = {name: dict(detail.hosted_queues or {}) for name, detail in details.items()}
@@ -113,7 +112,7 @@ def remapped(
             if leader.logic_offset < 0:
                 raise ClientError(
                     f"topic {topic} queue {queue_id}: its move to {leader.bname} was interrupted",
-                    f"finish it first: remappingStaticTopic to {leader.bname}",
+                    f"finish it first: mqadmin topic static remap --broker {leader.bname}",
                 )
             config = configs.get(name) or TopicConfig(
                 topic_name=topic, read_queue_nums=0, write_queue_nums=0
@@ -151,22 +150,6 @@ def remapped(
         for name, config in configs.items()
     }
     return after, moved
-
-
-def _segments(
-    topic: str, details: Mapping[str, TopicQueueMappingDetail], total: int
-) -> dict[int, Items]:
-    """Return global queue id → its segments, from the broker with the newest of them."""
-    found: dict[int, Items] = {}
-    for detail in details.values():
-        for queue_id, items in (detail.hosted_queues or {}).items():
-            known = found.get(queue_id)
-            if items and (known is None or items[-1].gen > known[-1].gen):
-                found[queue_id] = items
-    missing = sorted(set(range(total)) - set(found))
-    if missing:
-        raise ClientError(f"topic {topic}: no broker has queue {missing[0]} of {total}")
-    return dict(sorted(found.items()))
 
 
 def _assigned(segments: Mapping[int, Items], names: Sequence[str]) -> dict[int, str]:
@@ -209,9 +192,9 @@ def apply_remapping(admin: AdminSession, found: Remapping) -> Outcome:
         items += outcome.items
         if outcome.errors:
             return _outcome(found, items)
-    decided = _decided(admin, found)
+    final = decided(admin, found)
     for names in (new, sorted(set(found.after) - {*old, *new})):
-        outcome = send_plan(admin, decided.writes(names))
+        outcome = send_plan(admin, final.writes(names))
         items += outcome.items
         if outcome.errors:
             break
@@ -222,11 +205,15 @@ def _outcome(found: Remapping, items: Sequence[ChangeResult]) -> Outcome:
     errors = [item.error for item in items if item.error is not None]
     warnings = ["the move is not complete: run the same command again"] if errors else []
     return Outcome(
-        kind="topic.remap", subject=found.topic, items=items, errors=errors, warnings=warnings
+        kind="topic.static.remap",
+        subject=found.topic,
+        items=items,
+        errors=errors,
+        warnings=warnings,
     )
 
 
-def _decided(admin: AdminSession, found: Remapping) -> Remapping:
+def decided(admin: AdminSession, found: Remapping) -> Remapping:
     """Return the move with the first offsets, from the final offsets of the old owners."""
     ends: dict[MessageQueue, int] = {}
     for name in sorted({pair[0] for pair in found.moved.values()}):

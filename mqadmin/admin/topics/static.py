@@ -1,28 +1,27 @@
 """Static topics (5.x): a fixed number of global queues, mapped to queues of brokers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from broker.common.topic import TopicConfig, topic_config_to_wire
-from broker.errors import BrokerError, ClientError, RocketMQError
+from broker.errors import ClientError
 from broker.remoting.protocol.body.namesrv.route import (
     LogicQueueMappingItem,
     TopicQueueMappingDetail,
 )
 from broker.remoting.protocol.body.topic import TopicConfigAndQueueMapping
-from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
 from mqadmin.admin.brokers.one_shot import send_plan
 from mqadmin.admin.result import Change, Outcome, Plan, Request
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import check_name
+from mqadmin.admin.topics.mappings import Mappings, read_mappings
 from mqadmin.admin.topology import Target
 
 EPOCH_STEP = 1_000
 """A new epoch is larger than the old one by at least this. **Source:** TopicQueueMappingUtils."""
-
-Mappings = Mapping[str, TopicConfigAndQueueMapping]
 
 
 class StaticTopics:
@@ -34,31 +33,9 @@ class StaticTopics:
     def mappings(self, topic: str) -> dict[str, TopicConfigAndQueueMapping]:
         """Return broker name → configuration with mapping, for the brokers that have the topic.
 
-        ClientError if it is not a static topic; the error of a broker that cannot answer, because
-        a mapping made without it would be wrong.
+        See :func:`~mqadmin.admin.topics.mappings.read_mappings`.
         """
-        targets = self._admin.topology.readers()
-        fields = {"topic": topic, "lo": True}  # without lo a broker leaves out the mapping
-        answers = self._admin.call_all(
-            [
-                (target.address, build_request(RequestCode.GET_TOPIC_CONFIG, fields))
-                for target in targets
-            ]
-        )
-        found: dict[str, TopicConfigAndQueueMapping] = {}
-        for target, answer in zip(targets, answers, strict=True):
-            if isinstance(answer, BrokerError) and answer.code == ResponseCode.TOPIC_NOT_EXIST:
-                continue
-            if isinstance(answer, RocketMQError):
-                raise answer
-            value = answer.value
-            if getattr(value, "mapping_detail", None) is None:
-                raise ClientError(
-                    f"topic {topic} ({target.label}) is not a static topic",
-                    "mqadmin topic update changes the queues of other topics",
-                )
-            found[target.label] = value
-        return found
+        return read_mappings(self._admin, topic)
 
     def plan(
         self,
@@ -84,7 +61,8 @@ class StaticTopics:
             _change(targets[name], topic, detail, present.get(name))
             for name, detail in details.items()
         ]
-        return Plan(kind="topic.static", subject=topic, changes=changes)
+        kind = "topic.static.update" if present else "topic.static.create"
+        return Plan(kind=kind, subject=topic, changes=changes)
 
     def apply(self, plan: Plan) -> Outcome:
         """Send the mapping to every broker; read it back with :meth:`mappings`."""
@@ -164,7 +142,6 @@ def mapping_change(
     present: TopicConfigAndQueueMapping | None,
 ) -> Change:
     """Return the change that writes configuration and mapping to one broker."""
-    queues = detail.hosted_queues or {}
     wire = topic_config_to_wire(config, with_attributes=False)
     command = build_request(
         RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
@@ -181,13 +158,13 @@ def mapping_change(
     )
     before = None
     if present is not None and present.mapping_detail is not None:
-        before = {"queues": sorted(present.mapping_detail.hosted_queues or {})}
+        before = mapping_state(present.mapping_detail)
     return Change(
         target=target.label,
         address=target.address,
         action="create" if present is None else "update",
         before=before,
-        after={"queues": sorted(queues)},
+        after=mapping_state(detail),
         request=Request(
             address=target.address,
             code=command.code,
@@ -195,3 +172,14 @@ def mapping_change(
             body=detail.to_bytes(),
         ),
     )
+
+
+def mapping_state(detail: TopicQueueMappingDetail) -> dict[str, object]:
+    """Return a mapping as the state of a change: per queue its segments as BROKER/QUEUE in order.
+
+    Offsets are left out: those of a queue that moves are decided while it moves.
+    """
+    state: dict[str, object] = {"totalQueues": detail.total_queues}
+    for queue_id, items in sorted((detail.hosted_queues or {}).items()):
+        state[f"queue{queue_id}"] = " ".join(f"{one.bname}/{one.queue_id}" for one in items)
+    return state

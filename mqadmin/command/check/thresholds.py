@@ -12,7 +12,7 @@ def seconds(text: str) -> float:
 def days(text: str) -> float:
     """Read a duration, or a bare number of days, as days."""
     try:
-        return float(text) if text.replace(".", "", 1).isdigit() else seconds(text) / 86_400
+        return float(text) if text.replace(".", "", 1).isdecimal() else seconds(text) / 86_400
     except ValueError:
         raise ValueError(f"{text!r} is not a duration (example: 30d)") from None
 

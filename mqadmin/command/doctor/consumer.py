@@ -28,8 +28,9 @@ def doctor(
 
     Examined are subscriptions that differ within a group, queues without an owner or with two,
     duplicate client ids, versions, queues that are stuck or paused by flow control, messages that
-    are consumed for long, groups without clients, and offsets below the minimum. Clients are asked
-    for their running information; one that does not answer is a finding.
+    are consumed for long, messages that are sent back often, groups without clients, and offsets
+    below the minimum. Clients are asked for their running information; one that does not answer
+    is a finding.
     """
     findings = examine_consumers(session.admin, groups or ())
     report(session, CONSUMER_DOCTOR, findings, ", ".join(groups or ()) or "all groups")

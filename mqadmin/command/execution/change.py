@@ -48,8 +48,8 @@ def run_change(
     session.require_consent()
     library = library_of(session.admin)
     plan = make_plan(library)
-    # Step 0 only: the addresses of later steps are name servers, not brokers.
-    session.announce(change.address for change in plan.changes if change.step == 0)
+    # Not the later steps: their addresses are name servers, not brokers.
+    session.announce(change.address for change in plan.changes if change.step <= 0)
     for warning in plan.warnings:
         session.note(f"warning: {warning}")
     planned = [_planned(plan, change) for change in plan.changes]

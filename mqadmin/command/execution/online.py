@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from mqadmin.admin.session import AdminSession, ClusterAccess
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.admin.topics.queries import AllocationRecord
+    from mqadmin.admin.topics.static_plans import StaticTopicAdmin
     from mqadmin.message_row import MessageRow
+    from mqadmin.traffic.imports.run import ImportLibrary
     from mqadmin.traffic.library import TrafficLibrary
     from mqadmin.traffic.produce import ProduceLibrary
 
@@ -82,12 +84,26 @@ def cluster_access(settings: Settings) -> "ClusterAccess":
 
 def _account(settings: Settings) -> "tuple[str | None, str | None]":
     """Return access key and secret; UsageFault for a key without a secret."""
+    if settings.account_file is not None:
+        from mqadmin.command.execution.tools_yml import java_account
+
+        found = java_account(settings.account_file)
+        if found is None and settings.effective["tools-yml"].rank:
+            raise UsageFault(
+                f"{settings.account_file} has no accessKey and secretKey",
+                "write both, or omit --tools-yml",
+            )
+        return found or (None, None)
     access_key = settings.text("access-key")
     secret = settings.secret() if access_key else None
+    if access_key and settings.secret_word == "secret-key-command":
+        from mqadmin.command.execution.secret_command import printed_secret
+
+        secret = printed_secret(settings.text("secret-key-command") or "", settings.timeout_ms)
     if access_key and not secret:
         raise UsageFault(
             f"access key {access_key!r} is given, but no secret",
-            "set MQADMIN_SECRET_KEY or name a file with --secret-key-file",
+            "set MQADMIN_SECRET_KEY, or give --secret-key-file or --secret-key-command",
         )
     return access_key, secret
 
@@ -103,6 +119,13 @@ def producing(settings: Settings) -> "ProduceLibrary":
     from mqadmin.traffic.produce import ProduceLibrary
 
     return ProduceLibrary(cluster_access(settings))
+
+
+def importing(settings: Settings, admin: "AdminSession") -> "ImportLibrary":
+    """Return the library of ``store import``."""
+    from mqadmin.traffic.imports.run import ImportLibrary
+
+    return ImportLibrary(cluster_access(settings), admin)
 
 
 def traffic(settings: Settings) -> "TrafficLibrary":
@@ -137,6 +160,13 @@ def bulk_topics(admin: "AdminSession") -> "BulkTopics":
     from mqadmin.admin.plans.topics import BulkTopics
 
     return BulkTopics(admin)
+
+
+def static_topics(admin: "AdminSession") -> "StaticTopicAdmin":
+    """Return the library of static topics."""
+    from mqadmin.admin.topics.static_plans import StaticTopicAdmin
+
+    return StaticTopicAdmin(admin)
 
 
 def topic_list(text: str, source: str) -> "list[TopicEntry]":

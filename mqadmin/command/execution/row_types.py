@@ -80,9 +80,11 @@ from mqadmin.repair.store_repair import RepairResult
 from mqadmin.repair.store_trim import TrimPlan, TrimResult
 from mqadmin.system_topics.check_points import CheckPointRow
 from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
+from mqadmin.system_topics.segments import SegmentRow
 from mqadmin.system_topics.timers import TimerRow
 from mqadmin.system_topics.trace import TraceRow
 from mqadmin.traffic.bench.result import BenchResult
+from mqadmin.traffic.imports.run import ImportReport
 from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
@@ -194,6 +196,10 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.route": TopicRoute,
     "topic.show": TopicRecord,
     "topic.stats": TopicLoad,
+    "topic.static.create": ChangeRow,
+    "topic.static.remap": ChangeRow,
+    "topic.static.show": SegmentRow,
+    "topic.static.update": ChangeRow,
     "topic.status": TopicStatus,
     "topic.top": TopicLoad,
     "topic.update": ChangeRow,
@@ -206,12 +212,14 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.export.result": ExportResult,
     "store.find": FoundRow,
     "store.find.places": PlaceRow,
+    "store.import": ImportReport,
     "store.inspect": MessageRow,
     "store.inspect.checkpoint": CheckpointRow,
     "store.inspect.config": ConfigRow,
     "store.inspect.consumequeue": QueueUnitRow,
     "store.inspect.ext": ExtUnitRow,
     "store.inspect.pop": CheckPointRow,
+    "store.inspect.static": SegmentRow,
     "store.inspect.timerlog": TimerLogRow,
     "store.inspect.timerwheel": TimerSlotRow,
     "store.inspect.transaction": TransactionRow,

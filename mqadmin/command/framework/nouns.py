@@ -32,6 +32,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
         "Create, inspect, change and delete topics.",
         {
             **dict.fromkeys(("create", "update", "perm", "delete"), "topics.changes"),
+            "static": "topics.static",
             "stats": "live.topic_load",
             "top": "live.topic_load",
         },
@@ -127,6 +128,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "repair": "store.repair",
             "recover": "store.repair",
             "export": "store.export",
+            "import": "store.sending.importing",
         },
     ),
     "check": NounEntry(

@@ -75,6 +75,25 @@ SecretKeyFile = Annotated[
         complete="file",
     ),
 ]
+SecretKeyCommand = Annotated[
+    str | None,
+    Option(
+        "--secret-key-command",
+        metavar="COMMAND",
+        env="MQADMIN_SECRET_KEY_COMMAND",
+        help="Command that prints the account's secret (example: 'pass show mq/prod').",
+    ),
+]
+ToolsYml = Annotated[
+    str | None,
+    Option(
+        "--tools-yml",
+        metavar="FILE",
+        env="MQADMIN_TOOLS_YML",
+        help="Account of Java's tool; default: $ROCKETMQ_HOME/conf/tools.yml, if it exists.",
+        complete="file",
+    ),
+]
 Tls = Annotated[bool, Option("--tls", env="MQADMIN_TLS", help="TLS to broker and name server.")]
 TlsCa = Annotated[
     str | None,
@@ -163,6 +182,8 @@ def global_options(
     address_map: AddressMap = None,
     access_key: AccessKey = None,
     secret_key_file: SecretKeyFile = None,
+    secret_key_command: SecretKeyCommand = None,
+    tools_yml: ToolsYml = None,
     tls: Tls = False,
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,

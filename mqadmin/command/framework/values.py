@@ -122,7 +122,7 @@ def per_second(text: str) -> float:
 
 def heap_size(text: str) -> str:
     """Check a heap size of a Java process, such as ``512m`` or ``2g``; return the text."""
-    if not (text[:-1].isdigit() and text[-1] in "kKmMgG" and int(text[:-1])):
+    if not (text[:-1].isdecimal() and text[-1] in "kKmMgG" and int(text[:-1])):
         raise ValueError(f"{text!r} is not a Java heap size (examples: 512m, 2g)")
     return text
 

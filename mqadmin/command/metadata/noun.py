@@ -8,6 +8,7 @@ from mqadmin.command.execution.online import metadata, metadata_file, metadata_s
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import NO
 from mqadmin.command.framework.declare import Argument, Noun, Option, Options
+from mqadmin.command.metadata.secrets import SecretsFile, user_passwords
 from mqadmin.output.view import View
 
 NOUN = Noun(
@@ -155,25 +156,38 @@ def diff(
     examples=[
         "mqadmin metadata apply cluster.json --dry-run",
         "mqadmin metadata apply cluster.json --ignore perm --yes",
+        "mqadmin metadata apply cluster.json --secrets-file users.secret --yes",
         "mqadmin metadata apply cluster.json --plan metadata.plan",
     ],
 )
-def apply(session: Session, given: CompareOptions) -> None:
+def apply(session: Session, given: CompareOptions, secrets_file: SecretsFile = None) -> None:
     """Create and update the objects of a metadata file in a cluster.
 
     Nothing is deleted: objects, access rules and settings that the file does not name are kept.
     Objects that are as in the file need no change, so that the command can be rerun. --ignore
-    keeps a field of present objects; a new object gets all fields of the file. Users are updated,
-    not created, because the file contains no passwords.
+    keeps a field of present objects; a new object gets all fields of the file.
+
+    The file contains no passwords: a user that the cluster lacks is created with the password of a
+    line USER=PASSWORD of --secrets-file, or of the variable MQADMIN_USER_PASSWORD_USER (the name in
+    capitals, _ for other characters than A-Z and 0-9). The passwords of present users are
+    kept. --plan creates no users, because a plan would contain their passwords.
     """
     content = metadata_file(given.path)
     scope = metadata_scope(
         given.only, given.ignore, cluster=given.cluster, settings=_settings("apply", given)
     )
+    passwords = None
+    if session.plan_path is None:
+        passwords = user_passwords(secrets_file)
+    elif secrets_file is not None:
+        raise UsageFault(
+            "metadata apply: --secrets-file and --plan exclude each other",
+            "a plan file would contain the passwords; apply the users without --plan",
+        )
     run_change(
         session,
         metadata,
-        lambda library: library.plan(content, scope),
+        lambda library: library.plan(content, scope, passwords),
         f"apply {given.path}?",
     )
 

@@ -1,4 +1,4 @@
-"""``mqadmin store inspect``: kinds of delayed messages and undecided ones."""
+"""``mqadmin store inspect``: kinds that other files contain, and delayed messages."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,6 +9,7 @@ from mqadmin.inspector.delayed.check_points import check_points
 from mqadmin.inspector.delayed.unit_rows import ext_rows, log_rows, slot_rows
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
+from mqadmin.inspector.static_topics import segment_rows
 from mqadmin.inspector.transaction.halves import transaction_rows
 from mqadmin.output.view import View
 
@@ -40,7 +41,17 @@ INSPECT_TRANSACTION = View(
         *("physicalOffset", "offsetMsgId"),
     ),
 )
-VIEWS: Final = (INSPECT_WHEEL, INSPECT_TIMER_LOG, INSPECT_EXT, INSPECT_POP, INSPECT_TRANSACTION)
+INSPECT_STATIC = View(
+    "store.inspect.static",
+    (
+        *("topic", "queueId", "gen", "brokerName", "brokerQueueId", "logicOffset", "startOffset"),
+        *("endOffset", "sends", "epoch"),
+    ),
+)
+VIEWS: Final = (
+    *(INSPECT_WHEEL, INSPECT_TIMER_LOG, INSPECT_EXT),
+    *(INSPECT_POP, INSPECT_TRANSACTION, INSPECT_STATIC),
+)
 
 _TIMES = ("begin_ms", "end_ms")
 _PLACE = ("from_offset", "to_offset")
@@ -51,6 +62,7 @@ _APPLIED: Final[dict[str, tuple[str, ...]]] = {
     "ext": ("topic", "queue_id", *_TIMES, *_PLACE),
     "pop": ("topic", "queue_id", "key"),
     "transaction": ("topic", "key", "id"),
+    "static": ("topic", "queue_id"),
 }
 _OPTIONS: Final = {
     "topic": "--topic",
@@ -85,6 +97,8 @@ def delayed_rows(store: StoreDirectory, query: Query) -> tuple[View, Iterator[An
         return INSPECT_EXT, ext_rows(store, query)
     if store.kind == "pop":
         return INSPECT_POP, check_points(store, query, now_ms=now_ms)
+    if store.kind == "static":
+        return INSPECT_STATIC, segment_rows(store, query)
     rows = (
         row
         for row in transaction_rows(store, now_ms=now_ms)

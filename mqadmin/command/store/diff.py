@@ -54,4 +54,4 @@ def diff(
 
 def _is_address(text: str) -> bool:
     host, _, port = text.rpartition(":")
-    return bool(host) and port.isdigit() and not os.path.exists(text)
+    return bool(host) and port.isdecimal() and not os.path.exists(text)

@@ -9,7 +9,7 @@ from mqadmin.command.execution.status import DAMAGED
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Option, Options
 from mqadmin.command.store.damage_report import DamageReport
-from mqadmin.command.store.noun import NOUN, BodyForm, Path, Queue, Raw, Topic
+from mqadmin.command.store.noun import NOUN, BodyForm, Key, Path, Queue, Raw, Topic
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
@@ -43,10 +43,7 @@ class ExportOptions(Options):
     ] = None
     topic: Topic = None
     queue: Queue = None
-    key: Annotated[
-        str | None,
-        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
-    ] = None
+    key: Key = None
     begin: Begin = None
     end: End = None
     time: Time = None

@@ -11,7 +11,17 @@ from mqadmin.command.framework.declare import Option, Options
 from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.delayed import VIEWS, delayed_rows
-from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
+from mqadmin.command.store.noun import (
+    NOUN,
+    BodyForm,
+    Key,
+    Limit,
+    Path,
+    Queue,
+    Raw,
+    Topic,
+    stored_id,
+)
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.damage import checkpoint_damage
 from mqadmin.inspector.directory import StoreDirectory
@@ -84,6 +94,7 @@ Kind = Literal[
     "ext",
     "pop",
     "transaction",
+    "static",
 ]
 Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum of each body.")]
 
@@ -98,10 +109,7 @@ class InspectOptions(Options):
     ] = "auto"
     topic: Topic = None
     queue: Queue = None
-    key: Annotated[
-        str | None,
-        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
-    ] = None
+    key: Key = None
     message_id: Annotated[
         str | None,
         Option(
@@ -166,7 +174,8 @@ def inspect(session: Session, given: InspectOptions) -> None:
     and the scan resumes at the next record. Nothing is written.
 
     Kinds that are contained in other files: pop lists the check points that are not revived yet
-    (--key selects the group), transaction the half messages that are not decided.
+    (--key selects the group), transaction the half messages that are not decided, static the
+    segments of the queues of static topics.
     """
     store = StoreDirectory(given.path, given.kind)
     if given.summary:

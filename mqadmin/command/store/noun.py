@@ -13,10 +13,11 @@ NOUN = Noun(
     The store of a broker is a directory: the CommitLog contains every message once, in the order
     of arrival; ConsumeQueues contain the location of each message of a queue in the log;
     IndexFiles map keys to messages; checkpoint, abort file and config/ contain the state. These
-    commands need no broker and no network. They open files read-only, take no lock, and read a
-    live store, a copy, or a single file, written by this broker or by a Java broker 4.9 or 5.x.
-    Damaged regions are reported and skipped; the exit status is then 7. Only repair, recover,
-    copy, trim and export write, and only to --out, unless --in-place is given.
+    commands need no broker and no network; only import sends to a cluster. They open files
+    read-only, take no lock, and read a live store, a copy, or a single file, written by this
+    broker or by a Java broker 4.9 or 5.x. Damaged regions are reported and skipped; the exit
+    status is then 7. Only repair, recover, copy, trim and export write, and only to --out, unless
+    --in-place is given.
     """,
 )
 
@@ -35,6 +36,10 @@ PATH_HELP = "A store directory, a folder in it, or one of its files."
 
 Path = Annotated[str, Argument("DIR|FILE", help=PATH_HELP, complete="file")]
 Topic = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Only this topic.")]
+Key = Annotated[
+    str | None,
+    Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
+]
 Queue = Annotated[
     int | None, Option("--queue", metavar="N", help="Only this queue id.", parse=whole)
 ]

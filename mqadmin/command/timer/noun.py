@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from mqadmin.admin.delayed import timers as library
+from mqadmin.command.execution.each import run_each
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Argument, Noun, Option
@@ -122,14 +123,4 @@ def recall(
     session.require_consent()
     timers = library.TimerAdmin(session.admin)
     items = timers.plan_recall(words)
-    session.announce(item.address for item in items)
-    if session.dry_run:
-        session.emit(TIMER_RECALL, items)
-        session.end_dry_run()
-        return
-    if not session.consent(f"recall {len(items)} messages?"):
-        return
-    done = [timers.recall(item) for item in items]
-    session.emit(TIMER_RECALL, done)
-    errors = [item.error for item in done if item.error is not None]
-    session.report_targets(errors, some_worked=len(errors) < len(done))
+    run_each(session, TIMER_RECALL, items, timers.recall, f"recall {len(items)} messages?")

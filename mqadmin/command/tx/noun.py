@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from mqadmin.admin.transaction import library
+from mqadmin.command.execution.each import run_each
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Argument, Noun, Option
 from mqadmin.command.framework.values import count, time_ms
@@ -122,14 +123,4 @@ def resume(
     session.require_consent()
     transactions = library.TransactionAdmin(session.admin)
     items = transactions.plan_resume(ids)
-    session.announce(item.address for item in items)
-    if session.dry_run:
-        session.emit(TX_RESUME, items)
-        session.end_dry_run()
-        return
-    if not session.consent(f"resume {len(items)} transactions?"):
-        return
-    done = [transactions.resume(item) for item in items]
-    session.emit(TX_RESUME, done)
-    errors = [item.error for item in done if item.error is not None]
-    session.report_targets(errors, some_worked=len(errors) < len(done))
+    run_each(session, TX_RESUME, items, transactions.resume, f"resume {len(items)} transactions?")

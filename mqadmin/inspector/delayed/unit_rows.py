@@ -156,7 +156,7 @@ def _ext_queues(store: StoreDirectory) -> list[tuple[str, int]]:
         for topic in folder.iterdir()
         if topic.is_dir()
         for queue in topic.iterdir()
-        if queue.name.isdigit()
+        if queue.name.isdecimal()
     )
 
 

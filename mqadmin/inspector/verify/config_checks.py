@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from broker.common.config.properties import parse_properties
 from broker.common.encoding.java_json import loads
+from broker.common.java import parse_number
 from broker.common.topic import (
     LMQ_PREFIX,
     SCHEDULE_TOPIC,
@@ -44,7 +45,7 @@ class Settings(NamedTuple):
     def number(self, key: str) -> int:
         """Return a setting as a non-negative integer, 0 if it is not set or not a number."""
         text = self.values.get(key, "").strip()
-        return int(text) if text.isdigit() else 0
+        return int(text) if text.isdecimal() else 0
 
 
 def read_settings(store: StoreDirectory) -> Settings:
@@ -178,7 +179,7 @@ class ConfigChecks:
                 rows += [
                     (key, int(number), offset)
                     for number, offset in queues.items()
-                    if str(number).isdigit()
+                    if str(number).isdecimal()
                 ]
         rows += [(key, 0, offset) for key, offset in _table(value, "lmqOffsetTable")]
         for key, queue_id, offset in rows:
@@ -198,7 +199,7 @@ class ConfigChecks:
     def _delay_offsets(self, verdict: Verdict, ends: dict[tuple[str, int], int]) -> None:
         path, value = self.values.get(config.DELAY_OFFSET, ("", {}))
         for level, offset in _table(value, "offsetTable"):
-            if not str(level).isdigit() or not isinstance(offset, int):
+            if not str(level).isdecimal() or not isinstance(offset, int):
                 continue
             queue_id = int(level) - 1
             end = ends.get((SCHEDULE_TOPIC, queue_id), 0)
@@ -386,7 +387,7 @@ def check_state(store: StoreDirectory, row: StateRow, findings: Findings) -> Non
     abort = root / state.ABORT
     lock = root / state.LOCK
     data = read_all(abort) if abort.is_file() else None
-    if data is not None and data.strip() and not data.split()[0].isdigit():
+    if data is not None and data.strip() and parse_number(data.split()[0], 0) is None:
         findings.add("state", abort, f"{data[:20]!r} is not a process id", severity=WARNING)
     if abort.exists() and not abort.is_file():
         findings.add("state", abort, "no regular file", severity=WARNING)

@@ -263,7 +263,7 @@ class IndexChecks:
         previous: IndexFileCheck | None = None
         kept = 0
         for path in paths:
-            if not path.name.isdigit():
+            if not path.name.isdecimal():
                 self.findings.add("name", path, "not named after a time", severity=WARNING)
                 continue
             self.present += 1

@@ -35,7 +35,8 @@ OP_HALF: Final = TRANS_OP_HALF_TOPIC.encode()
 
 # A larger step back is a warning, a smaller one (time synchronisation) a notice.
 CLOCK_STEP_MS: Final = 3_600_000
-_OP_BODY: Final = re.compile(rb"\d+(,\d+)*,?")
+# At most 19 digits: a longer number is not a queue offset, and int refuses very long ones.
+_OP_BODY: Final = re.compile(rb"\d{1,19}(,\d{1,19})*,?")
 _NOT_IN_QUEUES: Final = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 Key = tuple[int, int, int]  # physical offset, hash, storeTimestamp

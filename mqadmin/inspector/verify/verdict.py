@@ -278,7 +278,7 @@ class Verdict:
         folder = folder / queue.topic / str(queue.queue_id)
         at = ext_offset(address)
         try:
-            files = sorted(path for path in folder.iterdir() if path.name.isdigit())
+            files = sorted(path for path in folder.iterdir() if path.name.isdecimal())
         except OSError:
             return None
         for path in reversed(files):

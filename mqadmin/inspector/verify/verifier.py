@@ -54,6 +54,7 @@ from mqadmin.inspector.verify.config_checks import (
     queue_ends,
 )
 from mqadmin.inspector.verify.derived.ext_checks import check_extensions
+from mqadmin.inspector.verify.derived.static_topic_checks import check_static_topics
 from mqadmin.inspector.verify.derived.timer_checks import check_timers
 from mqadmin.inspector.verify.index_checks import IndexChecks, plain_columns
 from mqadmin.inspector.verify.log_walk import ColumnWalk, has_columns
@@ -196,6 +197,8 @@ class _Run:
         if config is not None:
             self._finish_index(index, config, bounds)
             config.compare(verdict, records)
+            ends = None if running else queue_ends(verdict)
+            check_static_topics(store, self.findings, topics, ends, self.topic)
             self._check_only_file(config.settings, queues.recorded)
             check_state(store, markers, self.findings)
             if not running and (records.records or not self.start):

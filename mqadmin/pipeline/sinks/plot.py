@@ -93,7 +93,7 @@ def check_plot_path(path: str) -> None:
         spec = None
     if spec is None:
         raise ConfigError(
-            "--plot needs matplotlib, which is not installed", "pip install 'mqadmin[spark,plot]'"
+            "--plot needs matplotlib, which is not installed", "pip install 'mqadmin[plot]'"
         )
 
 
@@ -109,6 +109,20 @@ def draw(job: str, table: str, rows: Sequence[Row], path: str) -> None:
         raise ConfigError(f"table {table} of job {job} cannot be drawn", "omit --table")
     check_plot_path(path)
     write_atomically(Path(path), render(make(rows), Path(path).suffix))
+
+
+def draw_statistics(by: str, rows: Sequence[Row], path: str) -> None:
+    """Draw the rows of ``store stats`` to a file: messages by size, else bytes by value.
+
+    ConfigError without rows, or as :func:`check_plot_path`.
+    """
+    if not rows:
+        raise ConfigError("store stats: no rows to draw")
+    check_plot_path(path)
+    measure, unit = ("messages", "messages") if by == "size" else ("bytes", "bytes")
+    bars = [Bar(label=row["value"] or "-", values=[row[measure]]) for row in rows]
+    chart = _bar_chart(f"{measure.capitalize()} by {by}", unit, [measure], bars)
+    write_atomically(Path(path), render(chart, Path(path).suffix))
 
 
 # ---- results as charts

@@ -287,6 +287,6 @@ def _timed(store: StoreDirectory) -> Iterator[MessageExt]:
 def is_rebuilt_part(path: Path, root: Path, rebuilt: set[tuple[str, int]]) -> bool:
     """Return whether a file is the extension file of a queue whose units were rebuilt."""
     parts = path.relative_to(root).parts
-    if len(parts) < 4 or parts[0] != "consumequeue_ext" or not parts[2].isdigit():
+    if len(parts) < 4 or parts[0] != "consumequeue_ext" or not parts[2].isdecimal():
         return False
     return (parts[1], int(parts[2])) in rebuilt

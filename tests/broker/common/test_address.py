@@ -10,6 +10,7 @@ from broker.common.address import (
     encode_host,
     encode_ip,
     format_address,
+    host_and_port,
     is_loopback,
     lookup_name,
     parse_address,
@@ -99,3 +100,18 @@ def test_a_refused_connection_has_a_hint_and_other_failures_their_text() -> None
     unreachable = connect_refused("h:1", errno.EHOSTUNREACH, "h:1")
     assert unreachable.message == "cannot connect to h:1: No route to host"
     assert unreachable.hint == ""
+
+
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        (("10.0.0.1", 5), ("10.0.0.1", 5)),
+        (("::ffff:10.0.0.1", 5, 0, 0), ("10.0.0.1", 5)),
+        (("fe80::1%eth0", 5, 0, 2), ("fe80::1", 5)),
+        (("::ffff:0:1", 5, 0, 0), ("::ffff:0:1", 5)),
+        ("", ("0.0.0.0", 0)),
+        (None, ("0.0.0.0", 0)),
+    ],
+)
+def test_the_address_of_a_socket_is_host_and_port(peer: object, expected: tuple[str, int]) -> None:
+    assert host_and_port(peer) == expected

@@ -17,6 +17,7 @@ from broker.message.check_point import (
     encode_check_point,
 )
 from broker.message.record import scan_records
+from tests.support.json_mutations import failures
 
 
 def check_point(**fields) -> PopCheckPoint:
@@ -165,3 +166,43 @@ def test_every_cut_of_a_body_is_refused(every_cut) -> None:
 def test_an_invalid_check_point_is_refused(body) -> None:
     with pytest.raises(RemoteProtocolError):
         decode_check_point(body)
+
+
+def test_a_check_point_with_a_value_of_another_type_is_decoded_or_refused() -> None:
+    """One record must not end the revive of all others."""
+    document = json.loads(encode_check_point(check_point(re_put_times=2)))
+
+    def decode(changed: object) -> None:
+        ck = decode_check_point(json.dumps(changed).encode())
+        assert isinstance(ck.topic, str)
+        assert len(ck.diffs) in (0, ck.count)
+        again = decode_check_point(encode_check_point(ck))
+        assert encode_check_point(again) == encode_check_point(ck)
+
+    accepted, wrong = failures(decode, document)
+    assert wrong == []
+    assert accepted > 0
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_an_ack_with_a_value_of_another_type_is_decoded_or_refused(batched: bool) -> None:
+    document = {
+        "ao": 7, "aol": [7, 9], "bn": "broker-a", "c": "G", "pt": 5, "q": 1, "so": 3, "t": "T"
+    }  # fmt: skip
+
+    def decode(changed: object) -> None:
+        ack = decode_ack(json.dumps(changed).encode(), batched=batched)
+        assert all(type(offset) is int for offset in ack.offsets)
+        encode_ack(ack)
+
+    accepted, wrong = failures(decode, document)
+    assert wrong == []
+    assert accepted > 0
+
+
+@pytest.mark.parametrize("missing", ["t", "c"])
+def test_a_record_without_topic_or_group_is_refused(missing: str) -> None:
+    document = json.loads(encode_check_point(check_point()))
+    del document[missing]
+    with pytest.raises(RemoteProtocolError, match=f"{missing} is missing"):
+        decode_check_point(json.dumps(document).encode())

@@ -106,6 +106,14 @@ def test_every_code_that_the_rpc_table_assigns_to_name_servers_is_served(server:
 # ---- brokers
 
 
+def test_a_registration_served_after_its_connection_closed_changes_nothing(server: Server) -> None:
+    closed = SimpleNamespace(**(vars(CHANNEL) | {"closed": True}))
+    command = request(RequestCode.REGISTER_BROKER, BROKER, registration("T"))
+    server.endpoint.answer(closed, command)
+    route = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+    assert route.code == ResponseCode.TOPIC_NOT_EXIST
+
+
 def test_a_registration_is_answered_and_routed(server: Server) -> None:
     answer = server.register("T", "U")
     assert (answer.code, answer.ext_fields, answer.body) == (0, {}, b"")

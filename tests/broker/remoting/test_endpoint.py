@@ -161,6 +161,25 @@ def test_requests_of_a_closed_peer_do_not_begin(run, attach, frames, turns) -> N
     run(main())
 
 
+def test_oneway_requests_of_a_closed_peer_begin(run, attach, frames, turns) -> None:
+    async def main() -> None:
+        gate = Gate()
+        endpoint = Endpoint({RequestCode.SEND_MESSAGE: gate}, limits=send_lane())
+        first, _ = attach(endpoint)
+        second, _ = attach(endpoint)
+        first.data_received(frames(numbered(1, RequestCode.SEND_MESSAGE)))
+        await turns()
+        last = numbered(2, RequestCode.SEND_MESSAGE)
+        last.flag |= 2
+        second.data_received(frames(last))
+        second.connection_lost(None)
+        gate.open_one()
+        await turns()
+        assert gate.started == [1, 2]
+
+    run(main())
+
+
 def test_handlers_that_answer_at_once_never_wait(run, attach, frames) -> None:
     async def main() -> None:
         limits = send_lane(concurrency=1, queue_limit=0)

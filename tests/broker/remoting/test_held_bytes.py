@@ -169,6 +169,67 @@ def test_frames_read_meanwhile_keep_their_order(run, attach, frames, turns, slow
     run(main())
 
 
+@pytest.mark.parametrize("ended", [None, ConnectionResetError("reset by peer")])
+@pytest.mark.parametrize("decoded", [True, False])
+def test_oneway_requests_received_before_the_peer_closed_are_served(
+    run, attach, frames, turns, slow_clock, decoded: bool, ended: Exception | None
+) -> None:
+    async def main() -> None:
+        served: list[int] = []
+
+        def handler(_, command: RemotingCommand) -> RemotingCommand:
+            served.append(command.opaque)
+            slow_clock[0] += 0.02
+            return response(command)
+
+        endpoint = Endpoint({CODE: handler})
+        connection, transport = attach(endpoint)
+        oneways = [numbered(n) for n in range(1, 7)]
+        for command in oneways[::2]:
+            command.flag |= 2
+        if decoded:
+            connection.data_received(frames(numbered(0), *oneways))
+        else:
+            connection.data_received(frames(numbered(0), numbered(50)))
+            connection.undecoded.append(frames(*oneways) + b"\xff" * 64)
+        connection.connection_lost(ended)
+        assert served == [0]
+        assert endpoint.memory.total_bytes > 0, "the waiting requests are counted"
+        await turns()
+        await turns()
+        assert served == [0, 1, 3, 5]
+        assert (endpoint.memory.total_bytes, endpoint.share.frames) == (0, 0)
+        assert not connection.backlog
+        assert [a.opaque for a in transport.take()] == [0]
+
+    run(main())
+
+
+def test_the_oneway_requests_of_closed_peers_are_bounded(
+    run, attach, frames, turns, slow_clock
+) -> None:
+    async def main() -> None:
+        served: list[int] = []
+
+        def handler(_, command: RemotingCommand) -> None:
+            served.append(command.opaque)
+            slow_clock[0] += 0.02
+
+        endpoint = Endpoint({CODE: handler}, limits=EndpointLimits(held_bytes=1_000))
+        connection, _ = attach(endpoint)
+        commands = [numbered(n, bytes(2_000)) for n in range(3)]
+        for command in commands:
+            command.flag |= 2
+        connection.data_received(frames(*commands))
+        connection.connection_lost(None)
+        await turns()
+        await turns()
+        assert served == [0]
+        assert endpoint.memory.total_bytes == 0
+
+    run(main())
+
+
 def test_a_connection_closed_between_slices_serves_no_more(
     run, attach, frames, turns, slow_clock
 ) -> None:

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from broker.errors import DiskFullError
+from broker.message.batch import encode_batch_item
 from broker.message.record import decode_record, scan_records
+from broker.store import encoded_batch
 from broker.store.message_store import GetMessageStatus, PutMessageStatus
-from broker.store.writer import PutRefusedError
 
 S = GetMessageStatus
 P = PutMessageStatus
@@ -280,51 +282,27 @@ def test_a_limit_on_file_size_raises_no_signal(stores, inner, tmp_path: Path):
     assert result.status is P.SERVICE_NOT_AVAILABLE
 
 
+def items(inners) -> bytes:
+    """A batch body of these messages."""
+    return b"".join(encode_batch_item(m.flag, bytes(m.body), m.properties[:-1]) for m in inners)
+
+
 def encoded(store, inners):
-    """A batch of these messages, encoded one by one."""
-    batch = store.new_batch(inners[0].topic, inners[0].queue_id)
-    for _ in store.encode_batch(inners, batch):
+    """A batch of these messages, encoded at once; they share the fields of the first one."""
+    batch = store.new_batch(msgspec.structs.replace(inners[0], properties=b""))
+    for _ in batch.encode_items(items(inners)):
         pass
     return batch
 
 
-class TestEncodedBatch:
-    """Batches that are encoded in slices and appended at once."""
+class TestPutBatch:
+    """Batches that are encoded before they are appended."""
 
-    def test_it_stores_the_same_bytes_as_a_batch_put_at_once(self, stores, inner):
-        make = [
-            {"body": b"a", "properties": {"TAGS": "T", "KEYS": "k"}},
-            {"body": bytes(100), "sys_flag": 1, "flag": 7},
-            {"body": b"c", "reconsume_times": 3},
-        ]
-        hosts = [(8, 8), (20, 8), (20, 20)]
-
-        def made() -> list:
-            inners = [inner(**change) for change in make]
-            for message, (born, host) in zip(inners, hosts, strict=True):
-                message.born_host = bytes(born - 4) + b"\0\0\0\x09"
-                message.store_host = bytes(host - 4) + b"\0\0\0\x08"
-            return inners
-
-        one = stores.start()
-        one.put_message(inner())
-        results = one.put_messages(made())
-        other = stores.start(stores.config(store_path_root_dir=str(stores.root.parent / "other")))
-        other.put_message(inner())
-        stored = other.put_batch(encoded(other, made()))
-        assert stored.status is P.PUT_OK
-        assert stored.queue_offset == results[0].queue_offset == 1
-        assert stored.physical_offsets == [result.physical_offset for result in results]
-        assert stored.physical_end == results[-1].physical_end
-        size = stored.physical_end
-        assert other.log.read(0, size) == one.log.read(0, size)
-        assert bodies(other.get_message("TopicA", 0, 0)) == bodies(one.get_message("TopicA", 0, 0))
-
-    def test_a_put_between_its_slices_comes_before_all_of_it(self, stores, inner):
+    def test_a_put_between_its_steps_comes_before_all_of_it(self, stores, inner, monkeypatch):
+        monkeypatch.setattr(encoded_batch, "ITEMS_PER_STEP", 2)
         store = stores.start()
-        batch = store.new_batch("TopicA", 0)
-        encoding = store.encode_batch([inner(body=b"b%d" % n) for n in range(4)], batch)
-        next(encoding)
+        batch = store.new_batch(inner())
+        encoding = batch.encode_items(items([inner(body=b"b%d" % n) for n in range(4)]))
         next(encoding)
         assert store.put_message(inner(body=b"single")).queue_offset == 0
         for _ in encoding:
@@ -343,11 +321,27 @@ class TestEncodedBatch:
         store = stores.reopen(store)
         assert store.report.clean
 
-    def test_an_illegal_message_leaves_nothing(self, stores, inner):
+    def test_a_batch_longer_than_a_file_is_refused(self, stores, inner):
         store = stores.start()
-        with pytest.raises(PutRefusedError) as caught:
-            encoded(store, [inner(), inner(body=bytes(3001)), inner()])
-        assert caught.value.status is P.MESSAGE_ILLEGAL
+        stored = store.put_batch(encoded(store, [inner(body=bytes(2000))] * 30))
+        assert stored.status is P.MESSAGE_ILLEGAL
+        assert (store.max_physical_offset, store.get_max_offset("TopicA", 0)) == (0, 0)
+
+    @pytest.mark.parametrize(
+        ("changes", "status"),
+        [
+            ({"body": bytes(3001)}, P.MESSAGE_ILLEGAL),
+            ({"properties": b"k\x01" + b"v" * 32765 + b"\x02"}, P.PROPERTIES_SIZE_EXCEEDED),
+            ({"topic": "a/b"}, P.MESSAGE_ILLEGAL),
+            ({"queue_id": -1}, P.MESSAGE_ILLEGAL),
+        ],
+    )
+    def test_an_illegal_message_leaves_nothing(self, stores, inner, changes, status):
+        store = stores.start()
+        legal = {name: changes[name] for name in ("topic", "queue_id") if name in changes}
+        put = store.put_batch(encoded(store, [inner(**legal), inner(**changes), inner(**legal)]))
+        assert put.status is status
+        assert put.remark == store.put_message(inner(**changes)).remark
         assert store.max_physical_offset == 0
 
     def test_a_store_that_refuses_puts_refuses_it(self, stores, inner):
@@ -361,6 +355,23 @@ class TestEncodedBatch:
         )
         assert store.max_physical_offset == 0
 
+    def test_a_full_disk_stores_none_of_it(self, stores, inner, faulty_disk):
+        store = stores.start(disk=faulty_disk)
+        assert store.put_message(inner()).status is P.PUT_OK
+        end = store.max_physical_offset
+        faulty_disk.fail["reserve"] = DiskFullError("consumequeue/x: No space left on device")
+        stored = store.put_batch(encoded(store, [inner(queue_id=1)] * 3))
+        assert stored.status is P.SERVICE_NOT_AVAILABLE
+        assert (store.max_physical_offset, store.get_max_offset("TopicA", 1)) == (end, 0)
+        del faulty_disk.fail["reserve"]
+        stores.clock.advance(1_000)
+        assert store.put_batch(encoded(store, [inner(queue_id=1)] * 3)).queue_offset == 0
+        assert store.get_max_offset("TopicA", 1) == 3
+
+    @pytest.mark.parametrize("changes", [{"sys_flag": 0x80}, {"sys_flag": 4}])
+    def test_messages_completed_at_the_append_are_not_encoded_before(self, stores, inner, changes):
+        assert stores.start().new_batch(inner(**changes)) is None
+
     def test_multi_dispatch_batches_are_not_encoded_before(self, stores, inner):
         store = stores.start(stores.config(enable_multi_dispatch=True))
-        assert store.new_batch("TopicA", 0) is None
+        assert store.new_batch(inner()) is None

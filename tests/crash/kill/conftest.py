@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.audit import Audit
 from tests.support.child import Child
-from tests.support.kill_rounds import KillRounds
+from tests.support.kill_rounds import SETTINGS, KillRounds
 from tests.support.load import Ledger, Senders
 
 
@@ -32,7 +32,7 @@ def make_rounds(make_child: Callable[..., Child], rng: random.Random) -> Callabl
     """``make_rounds(flushDiskType="SYNC_FLUSH", …)``: rounds over one such broker."""
 
     def make(**settings: Any) -> KillRounds:
-        return KillRounds(make_child(**settings), rng)
+        return KillRounds(make_child(**SETTINGS, **settings), rng)
 
     return make
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.load import EVERYTHING
+
 # A round takes 1.5 to 2 s: two starts of a broker, load, reading everything back.
 ROUNDS = int(os.environ.get("TORTURE_ROUNDS", "6"))
 
@@ -24,11 +26,17 @@ def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(
     rounds.run(ROUNDS)
     ledger = rounds.ledger
     assert ledger.acked
+    # Each kind, the requests that make topics and groups, and ends that get no answer.
+    made = {"administration"} ^ {*EVERYTHING, "topic", "group", "end unknown"}
+    assert ledger.kinds.keys() >= made
+    assert ledger.timers.recalled
+    assert ledger.pops.lasting
     with capsys.disabled():
         if ROUNDS > 6:
             print(
                 f"\n{flush}: {ROUNDS} rounds ({dict(rounds.kinds)}), {ledger.sent} sent,"
                 f" acknowledged {dict(ledger.kinds)}, 0 lost, {ledger.unanswered} unanswered,"
+                f" {len(ledger.pops.lasting)} acks lasting, {sum(ledger.checks.values())} checks,"
                 f" answers {dict(ledger.codes)}, ready again in"
                 f" {max(rounds.ready_seconds):.2f} s at most"
             )

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+from broker.remoting.blocking import BlockingClient
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import request
 from broker.server.standalone import BlockingEmbeddedBroker
+from tests.support.live_broker import until
 
 SMALL = {"mappedFileSizeCommitLog": "4194304", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
 
@@ -32,7 +36,14 @@ def online(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Callable[..., Any]:
-    """Run a command line on the running broker; the working directory is ``tmp_path``."""
+    """Run a command line on the running broker; the working directory is ``tmp_path``.
+
+    A broker whose connection to the name server was lost is not registered for a second.
+    """
+    with BlockingClient(timeout_ms=20_000) as client:
+        clusters = request(RequestCode.GET_BROKER_CLUSTER_INFO)
+        place = running_broker.namesrv_address
+        until(lambda: b"broker-a" in client.call(place, clusters).body_bytes())
     monkeypatch.setenv("NAMESRV_ADDR", running_broker.namesrv_address)
     monkeypatch.chdir(tmp_path)
     return mqadmin

@@ -13,6 +13,7 @@ from mqadmin.inspector.store_manifest import (
     encode_deleted,
     read_queue_ends,
 )
+from tests.support.json_mutations import failures
 from tests.support.made_store import MadeStore
 
 
@@ -90,3 +91,21 @@ def test_records_below_the_deletion_are_deleted_and_counted() -> None:
     assert not deleted.take(b"T", 100)
     assert not deleted.take(b"U", 5)
     assert deleted.records == 1
+
+
+def test_a_file_with_a_value_of_another_type_is_read_or_reported(store: MadeStore) -> None:
+    document = {
+        "logEnd": 100,
+        "queues": {"T": {"0": 5}},
+        "deleted": {"T": 4},
+        "sizes": [1, 2, 3],
+    }
+
+    def load(changed: object) -> None:
+        manifest = read(store, json.dumps(changed))
+        if manifest.problem:
+            assert manifest == StoreManifest(problem=manifest.problem)
+
+    accepted, wrong = failures(load, document)
+    assert wrong == []
+    assert accepted > 0

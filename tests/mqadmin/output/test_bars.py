@@ -1,4 +1,4 @@
-from mqadmin.output.bars import bars, course
+from mqadmin.output.bars import bar, bars, course
 
 
 def test_the_largest_count_fills_the_width() -> None:
@@ -28,3 +28,10 @@ def test_a_long_course_is_averaged_to_the_width() -> None:
 
 def test_a_course_of_zeros_is_flat() -> None:
     assert course([0, 0]) == "▁▁"
+
+
+def test_a_bar_is_relative_to_the_largest_count() -> None:
+    assert bar(8, 8, width=4) == "████"
+    assert bar(1, 8, width=4) == "▌"
+    assert bar(0, 8, width=4) == ""
+    assert bar(0, 0) == ""

@@ -1,13 +1,18 @@
 """Last units of queues: their positions, and exact cuts in a copy."""
 
+import shutil
 from pathlib import Path
 
+import pytest
+
+from broker.store.format.consumequeue import PRE_BLANK, BatchConsumeQueueUnit
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.queues import unit_rows
 from mqadmin.inspector.rows import QueueUnitRow
 from mqadmin.repair.files import Output
-from mqadmin.repair.queue_tail import cut_units, dispatched_end, last_unit
+from mqadmin.repair.queue_tail import Tail, cut_units, dispatched_end, last_unit, unit_size
 from tests.support.made_store import MadeStore
+from tests.support.store_units import encode_batch_unit, encode_unit
 
 
 def written(root: Path, count: int = 100) -> MadeStore:
@@ -61,3 +66,44 @@ def test_a_cut_removes_exactly_the_units_from_the_end_on(tmp_path: Path) -> None
         out.sync()
         assert offsets(out.root) == [place for place, _ in made.places if place < end]
     assert offsets(made.root) == [place for place, _ in made.places]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3277, 6554])
+def test_the_last_unit_of_a_large_file_is_found_from_its_end(tmp_path: Path, count: int) -> None:
+    """Units whose last bytes are zeros, at every distance from the ends of the pieces read."""
+    path = tmp_path / "00000000000000000000"
+    units = b"".join(encode_unit(1000 + number * 100, 100) for number in range(count))
+    path.write_bytes(units.ljust(200_000, b"\0"))
+    assert last_unit(path, "classic") == Tail(count * 20 - 20, 900 + count * 100, 100)
+
+
+def test_a_pre_blank_unit_is_a_unit_without_a_record(tmp_path: Path) -> None:
+    """A queue above offset 0 starts with them; they are written, but lead to no message."""
+    path = tmp_path / "00000000000000000000"
+    path.write_bytes((PRE_BLANK * 3).ljust(600, b"\0"))
+    assert last_unit(path, "classic") == Tail(40, -1, 0)
+
+
+def test_a_unit_that_the_end_of_the_file_cuts_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000"
+    path.write_bytes(encode_unit(1000, 100, 7) + encode_unit(1100, 100, 7)[:15])
+    assert last_unit(path, "classic") is None
+
+
+def test_units_of_a_batch_queue_have_their_own_length(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000"
+    units = [
+        BatchConsumeQueueUnit(1000 + number * 300, 300, 0, 1, number * 3, 3) for number in range(5)
+    ]
+    path.write_bytes(b"".join(map(encode_batch_unit, units)).ljust(4600, b"\0"))
+    assert (unit_size("batch"), unit_size("classic"), unit_size("light")) == (46, 20, 20)
+    assert last_unit(path, "batch") == Tail(4 * 46, 2200, 300)
+
+
+def test_a_store_without_units_has_no_dispatched_end(tmp_path: Path) -> None:
+    made = MadeStore(tmp_path / "store")
+    made.put()
+    made.write()
+    assert dispatched_end(StoreDirectory(made.root)) == made.end
+    shutil.rmtree(made.root / "consumequeue")
+    assert dispatched_end(StoreDirectory(made.root)) == -1

@@ -38,3 +38,17 @@ def test_a_waiting_message_has_its_real_topic() -> None:
     assert row.due_in_ms == -1_000
     assert DelayFilter(topic="T").accepts(row)
     assert not DelayFilter(topic="U").accepts(row)
+
+
+@pytest.mark.parametrize("word", ["²s", "1²s", "s", "-1s", "+1s", "1S", "1w", "1.5s", "1 s"])
+def test_an_invalid_word_is_a_level_without_delay_and_never_an_error(word: str) -> None:
+    assert set(parse_levels(word)) == {0}
+
+
+def test_the_number_of_levels_is_the_number_of_words(rng) -> None:
+    for _ in range(300):
+        words = ["".join(rng.choices("0123456789smhdx²٣.-", k=rng.randint(1, 4)))
+                 for _ in range(rng.randint(0, 20))]  # fmt: skip
+        delays = parse_levels(" ".join(words))
+        assert len(delays) == len(words)
+        assert all(delay >= 0 for delay in delays)

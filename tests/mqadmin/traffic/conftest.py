@@ -1,6 +1,7 @@
 """An embedded broker for the tests of this package."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +20,13 @@ SMALL = {
 
 
 @pytest.fixture(scope="package")
-def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingEmbeddedBroker]:
-    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("traffic") / "store"), SMALL) as broker:
+def store_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("traffic") / "store"
+
+
+@pytest.fixture(scope="package")
+def embedded(store_path: Path) -> Iterator[BlockingEmbeddedBroker]:
+    with BlockingEmbeddedBroker(str(store_path), SMALL) as broker:
         yield broker
 
 

@@ -2,6 +2,7 @@
 
 On the wire values are text: ``true``/``false``, decimal integers, plain text. Decoding follows Java
 where clients rely on it: any other boolean text is false, a sign and leading zeros are accepted.
+Unlike Java, ``1.0`` and ``1e3`` are accepted as integers, too.
 
 **Source:** RocketMQ ``RemotingCommand#decodeCommandCustomHeader``, ``#makeCustomHeaderToNet``.
 """
@@ -65,9 +66,13 @@ def decode_header_fields(header: type[H], ext: Mapping[str, str]) -> H:
     null, which causes a NullPointerException at the first use of the field.)
     """
     try:
-        return _convert(ext, header, strict=False)
+        decoded = _convert(ext, header, strict=False)
     except msgspec.ValidationError:
         return _decode_slowly(header, ext)
+    # msgspec reads the text "1" as true.
+    if "1" in ext.values() and any(ext.get(wire) == "1" for wire in _flags(header)):
+        return _decode_slowly(header, ext)
+    return decoded
 
 
 def encode_header_fields(header: msgspec.Struct) -> dict[str, str]:
@@ -101,6 +106,12 @@ def _kinds(header: type[msgspec.Struct]) -> dict[str, str]:
         text = str(hints[name])
         kinds[wire] = next((kind for kind in ("bool", "int", "float") if kind in text), "str")
     return kinds
+
+
+@cache
+def _flags(header: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the wire names of the boolean fields."""
+    return tuple(wire for wire, kind in _kinds(header).items() if kind == "bool")
 
 
 def _decode_slowly(header: type[H], ext: Mapping[str, str]) -> H:

@@ -104,13 +104,17 @@ class MessageRequestModeTable(WrittenTable[RequestMode | None]):
             for topic, groups in self._modes.items()
         }
 
-    def load(self, table: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+    def load(self, table: Mapping[str, Any]) -> None:
         """Load the decoded content of the file; RemoteProtocolError naming an invalid entry."""
         self._modes, self._size = {}, 0
         for topic, groups in table.items():
+            if not isinstance(groups, dict):
+                raise RemoteProtocolError(f"request modes of {topic}: an object is expected")
             for group, wire in groups.items():
+                if not isinstance(wire, dict):
+                    raise RemoteProtocolError(f"request mode of {topic}@{group}: not an object")
                 mode, share = wire.get("mode", PULL), wire.get("popShareQueueNum", 0)
-                if mode not in MODES or type(share) is not int:
+                if not isinstance(mode, str) or mode not in MODES or type(share) is not int:
                     raise RemoteProtocolError(f"request mode of {topic}@{group}: invalid values")
                 self._set(
                     topic,

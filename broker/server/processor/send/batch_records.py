@@ -123,21 +123,41 @@ def _count_items(body: bytes) -> int:
     count = position = 0
     end = len(body) - MIN_ITEM_SIZE
     while position <= end and count <= MAX_BATCH_ITEMS:
-        position += max(MIN_ITEM_SIZE, _ITEM_SIZE(body, position)[0])
+        (size,) = _ITEM_SIZE(body, position)
+        position += size if size > MIN_ITEM_SIZE else MIN_ITEM_SIZE
         count += 1
     return count
+
+
+def shared_fields(head: BatchHead, broker_properties: dict[str, str]) -> MessageExtBrokerInner:
+    """Return the fields of all records of a batch, with the properties that each ends with.
+
+    The header's UNIQ_KEY and WAIT are left out: Java 5.3.3 appends them, so the id of the batch
+    replaces the id of each message.
+    """
+    shared = {name: value for name, value in head.properties.items() if name not in _NOT_SHARED}
+    return MessageExtBrokerInner(
+        head.topic,
+        head.queue_id,
+        b"",
+        encode_properties({**shared, **broker_properties}),
+        0,
+        head.sys_flag,
+        head.born_timestamp,
+        head.born_host,
+        head.store_host,
+    )
 
 
 def item_records(
     head: BatchHead, body: bytes, broker_properties: dict[str, str]
 ) -> Iterator[MessageExtBrokerInner]:
-    """Yield one record per message: its properties, then the header's, then the broker's.
+    """Yield one record per message: its properties, then :func:`shared_fields`.
 
-    The header's UNIQ_KEY and WAIT are left out: Java 5.3.3 appends them, so the id of the batch
-    replaces the id of each message. RemoteProtocolError when the body is not a batch.
+    For batches whose properties the broker changes; :class:`EncodedBatch` encodes the others.
+    RemoteProtocolError when the body is not a batch.
     """
-    shared = {name: value for name, value in head.properties.items() if name not in _NOT_SHARED}
-    tail = encode_properties({**shared, **broker_properties})
+    tail = shared_fields(head, broker_properties).properties
     delayed = head.topic == names.TIMER_TOPIC
     for flag, item_body, raw in scan_batch(body):
         if delayed:  # the first value of a name counts: no item may name another target

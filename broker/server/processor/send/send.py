@@ -16,7 +16,7 @@ broker properties sent by a client) takes the slow path, which decodes them into
 
 import random
 import struct
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -40,6 +40,7 @@ from broker.server.processor.send.batch_records import (
     delay_batch,
     inner_batch_record,
     item_records,
+    shared_fields,
 )
 from broker.server.processor.send.flushed_answers import STATUS_CODES, FlushedAnswers, waits
 from broker.server.processor.send.parts import SendParts
@@ -65,13 +66,13 @@ from broker.server.static_topic.sends import shown_place, to_led_queue
 from broker.server.timer.delay import delay_message
 from broker.server.timer.recall_handles import recall_handle
 from broker.server.transaction.half import is_prepared, prepare
+from broker.store.encoded_batch import ITEMS_PER_STEP, EncodedBatch
 from broker.store.results import (
     MessageExtBrokerInner,
     PutBatchResult,
     PutMessageResult,
     PutMessageStatus,
 )
-from broker.store.writer import PutRefusedError
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
@@ -85,6 +86,7 @@ VERSION_WITH_MAX_RECONSUME: Final = 121  # V3_4_9: the header's maxReconsumeTime
 MAX_TARGETS: Final = 100_000
 PARSED_AT_ONCE_BYTES: Final = 64 * 1024  # longer batches are decoded in slices
 ITEMS_PER_SLICE: Final = 2_048  # about 4 ms
+STEPS_PER_SLICE: Final = ITEMS_PER_SLICE // ITEMS_PER_STEP
 
 UNIQ_KEY: Final = b"UNIQ_KEY\x01"
 UNIQ_KEY_SIZE: Final = len(UNIQ_KEY)
@@ -249,58 +251,56 @@ class SendMessageProcessor:
         refused, stored_head = delay_batch(self._context, head)
         if refused is not None:
             return self._mark(self._failed(request, refused))
+        reply = _BatchReply(connection, request, head, target)
         if target.batch_queue and props.PROPERTY_UNIQ_KEY in head.properties:
             whole = inner_batch_record(stored_head, body, self._broker_properties)
-            return self._store_batch(connection, request, head, target, [whole] if whole else [])
-        records = item_records(stored_head, body, self._broker_properties)
+            return self._store_batch(reply, [whole] if whole else [])
+        try:
+            shared = shared_fields(head, self._broker_properties)
+            batch = self._store.new_batch(shared) if stored_head is head else None
+        except struct.error as error:
+            return self._mark(bad_field(request, error))
         if len(body) > PARSED_AT_ONCE_BYTES:
-            reply = _BatchReply(connection, request, head, target)
-            return self._store_large_batch(reply, records, delayed=stored_head is not head)
-        return self._store_batch(connection, request, head, target, list(records))
+            return self._store_large_batch(reply, stored_head, body, batch)
+        if batch is None:
+            records = item_records(stored_head, body, self._broker_properties)
+            return self._store_batch(reply, list(records))
+        for _ in batch.encode_items(body):
+            pass
+        return self._put_batch(reply, batch)
 
     async def _store_large_batch(
-        self, reply: "_BatchReply", records: Iterator[MessageExtBrokerInner], *, delayed: bool
+        self, reply: _BatchReply, stored_head: BatchHead, body: bytes, batch: EncodedBatch | None
     ) -> Answer:
         """Encode a long batch in slices, with other requests served between them, then store it.
 
         The records of a batch stay together in the log, so the last step is not interrupted.
         """
         connection, request, head, target = reply
-        batch = None if delayed else self._store.new_batch(head.topic, head.queue_id)
         if batch is None:
+            records = item_records(stored_head, body, self._broker_properties)
             inners = await collect_in_slices(records, ITEMS_PER_SLICE)
         else:
-            try:
-                encoding = self._store.encode_batch(records, batch)
-                await collect_in_slices(encoding, ITEMS_PER_SLICE)
-            except PutRefusedError as refused:
-                result = PutMessageResult(refused.status, remark=refused.remark)
-                return self._mark(self._failed(request, result))
-            except struct.error as error:
-                return self._mark(bad_field(request, error))
+            await collect_in_slices(batch.encode_items(body), STEPS_PER_SLICE)
         if self._targets.get(head.topic) is not target:  # topic or settings changed meanwhile
             answer = self.send_batch(connection, request)
             return await answer if isinstance(answer, Awaitable) else answer
         if batch is None:
-            return self._store_batch(connection, request, head, target, inners)
-        if not batch.inners:
-            return self._mark(illegal(request, "the batch holds no message"))
-        if (lacking := self._flushed.lacking_replicas(head.properties)) is not None:
-            return self._mark(self._failed(request, lacking))
-        stored = self._store.put_batch(batch)
-        return self._answer_batch(reply, stored)
+            return self._store_batch(reply, inners)
+        return self._put_batch(reply, batch)
 
-    def _store_batch(
-        self,
-        connection: "Connection",
-        request: RemotingCommand,
-        head: BatchHead,
-        target: Target,
-        inners: list[MessageExtBrokerInner],
-    ) -> Answer:
+    def _put_batch(self, reply: _BatchReply, batch: EncodedBatch) -> Answer:
+        if not batch.starts and batch.refused is None:
+            return self._mark(illegal(reply.request, "the batch holds no message"))
+        if (lacking := self._flushed.lacking_replicas(reply.head.properties)) is not None:
+            return self._mark(self._failed(reply.request, lacking))
+        return self._answer_batch(reply, self._store.put_batch(batch))
+
+    def _store_batch(self, reply: _BatchReply, inners: list[MessageExtBrokerInner]) -> Answer:
+        request = reply.request
         if not inners:
             return self._mark(illegal(request, "the batch holds no message"))
-        if (lacking := self._flushed.lacking_replicas(head.properties)) is not None:
+        if (lacking := self._flushed.lacking_replicas(reply.head.properties)) is not None:
             return self._mark(self._failed(request, lacking))
         try:
             results = self._store.put_messages(inners)
@@ -315,7 +315,7 @@ class SendMessageProcessor:
             last.physical_end,
             last.remark,
         )
-        return self._answer_batch(_BatchReply(connection, request, head, target), stored)
+        return self._answer_batch(reply, stored)
 
     def _answer_batch(self, reply: "_BatchReply", stored: PutBatchResult) -> Answer:
         connection, request, head, target = reply
@@ -324,8 +324,8 @@ class SendMessageProcessor:
             failed = PutMessageResult(stored.status, remark=stored.remark)
             return self._mark(self._failed(request, failed))
         self._count(target, stored.store_size, len(stored.physical_offsets))
-        prefix = self._id_prefix
-        ids = b",".join([b"%b%016X" % (prefix, offset) for offset in stored.physical_offsets])
+        offsets = stored.physical_offsets
+        ids = b",".join([self._id_prefix + b"%016X"] * len(offsets)) % tuple(offsets)
         key = _in_json(uniq_key.encode())
         place = head.queue_id, stored.queue_offset
         if target.mappings is not None:

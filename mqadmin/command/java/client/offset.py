@@ -89,9 +89,9 @@ def _check_options(call: JavaCall) -> None:
 
 def _target(when: str) -> str:
     """Return the target of a reset for a time of the Java tool."""
-    if when.startswith("-") and when[1:].isdigit():
+    if when.startswith("-") and when[1:].isdecimal():
         return "latest"
-    return f"time:@{when}" if when.isdigit() else f"time:{when}"
+    return f"time:@{when}" if when.isdecimal() else f"time:{when}"
 
 
 def _applied(call: JavaCall, plan: ResetPlan) -> Sequence[ResetItem]:

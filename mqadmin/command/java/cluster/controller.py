@@ -121,7 +121,7 @@ def clean_broker_metadata(call: JavaCall) -> None:
     if not living:
         call.one_of("c")
     words = [word for word in (call.get("b") or "").split(";") if word]
-    if not all(word.isdigit() for word in words):
+    if not all(word.isdecimal() for word in words):
         raise call.fault("b", f"not a list of broker ids: {call.get('b')!r}")
     ControllerAdmin(call.admin, call.text("a")).clean_broker(
         call.text("bn"), cluster=call.get("c"), ids=[int(word) for word in words], living=living

@@ -5,8 +5,9 @@ import tempfile
 from pathlib import Path
 
 from mqadmin.admin.result import Plan
+from mqadmin.admin.topics.mappings import Mappings
 from mqadmin.admin.topics.remapping import apply_remapping, plan_remapping
-from mqadmin.admin.topics.static import Mappings, StaticTopics
+from mqadmin.admin.topics.static import StaticTopics
 from mqadmin.command.java.call import JavaCall
 from mqadmin.command.java.declare import java_command
 

@@ -175,6 +175,6 @@ def java_time(call: JavaCall, option: str) -> int:
     """Return the time of an option: epoch ms, or ``yyyy-MM-dd#HH:mm:ss:SSS``."""
     text = call.text(option)
     try:
-        return parse_time_ms(f"@{text}" if text.isdigit() else text, call.now_ms())
+        return parse_time_ms(f"@{text}" if text.isdecimal() else text, call.now_ms())
     except ConfigError as error:
         raise call.fault(option, error.message) from None

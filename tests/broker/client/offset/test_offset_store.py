@@ -1,5 +1,6 @@
 """Offsets on brokers and in the local file."""
 
+import json
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
 from broker.remoting.protocol.codes import RequestCode
 from tests.support.fake_cluster import FakeCluster
+from tests.support.json_mutations import failures
 from tests.support.virtual_time import run_virtual
 
 QUEUES = [MessageQueue("T", "broker-a", number) for number in range(4)]
@@ -136,3 +138,43 @@ def test_two_damaged_files_are_an_error_because_starting_anywhere_could_lose(
     Path(f"{store.path}.bak").write_bytes(b"")
     with pytest.raises(ClientError, match=r"offsets\.json"):
         store_in(tmp_path)
+
+
+def test_a_file_with_a_value_of_another_type_is_loaded_or_refused(tmp_path: Path) -> None:
+    """A broadcasting consumer that ignores its file would start from the end of each queue."""
+    path = Path(LocalFileOffsetStore(str(tmp_path), "10.0.0.1@DEFAULT", "g").path)
+    path.parent.mkdir(parents=True)
+    key = '{"brokerName":"broker-a","queueId":1,"topic":"T"}'
+
+    def load(changed: object) -> None:
+        path.write_text(json.dumps(changed))
+        for queue, offset in store_in(tmp_path).table.of_topic("").items():
+            assert isinstance(queue, MessageQueue)
+            assert isinstance(offset, int)
+
+    accepted, wrong = failures(load, {"offsetTable": {key: 5}}, ClientError)
+    assert wrong == []
+    assert accepted > 0
+
+
+def test_every_cut_of_the_file_is_refused_or_its_backup_is_used(tmp_path: Path) -> None:
+    for offset in (1, 2):
+        store = store_in(tmp_path)
+        store.table.update(QUEUES[0], offset)
+        persist(store)
+    path = Path(store.path)
+    whole = path.read_bytes()
+    backup = path.with_name(path.name + ".bak")
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        assert store_in(tmp_path).table.get(QUEUES[0]) == 1
+    kept = backup.read_bytes()
+    backup.write_bytes(b"{")
+    path.write_bytes(whole[:-1])
+    with pytest.raises(ClientError, match="cannot be read") as caught:
+        store_in(tmp_path)
+    assert str(path) in caught.value.message
+    assert str(backup) in caught.value.message
+    backup.write_bytes(kept)
+    path.unlink()
+    assert store_in(tmp_path).table.get(QUEUES[0]) == 1

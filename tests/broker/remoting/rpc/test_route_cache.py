@@ -55,6 +55,13 @@ def test_an_order_configuration_decides_alone() -> None:
     ]
 
 
+@pytest.mark.parametrize("count", ["-1", "²", "65537", "9" * 5_000, " ", "1.5", "1_0"])
+def test_an_invalid_number_in_an_order_configuration_is_skipped(count: str) -> None:
+    """One entry of the configuration could otherwise exhaust the memory of every client."""
+    ordered = route(order_topic_conf=f"a:{count};b:1")
+    assert ordered.publish_queues() == [MessageQueue("t", "b", 0)]
+
+
 def test_addresses() -> None:
     one = route()
     assert (one.master("a"), one.reader("a")) == ("a:0", "a:0")

@@ -135,3 +135,33 @@ def test_a_report_during_a_long_send_acknowledges_its_part(tmp_path: Path, run) 
         writer.close()
 
     run(in_pair(tmp_path, scenario, config))
+
+
+def test_a_marked_transfer_ends_in_the_fixed_fields_of_a_record_once(tmp_path: Path, run) -> None:
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 3)
+        end = pair.master.max_physical_offset
+        reader, writer = await asyncio.open_connection("127.0.0.1", pair.service.port)
+        writer.write(encode_report(end))
+        await until(lambda: pair.service.is_copied(end, 2))
+        (connection,) = pair.service.connections
+        connection.mark_transfer()
+        put(pair.master, 1)
+        size = connection.mark_bytes
+        assert 0 < size < 91
+        marked = encode_transfer_header(end, size)
+        assert await reader.readexactly(12) == marked
+        await reader.readexactly(size)
+        writer.write(encode_report(end + size))
+        rest = pair.master.max_physical_offset - end - size
+        assert await reader.readexactly(12) == encode_transfer_header(end + size, rest)
+        await until(lambda: connection.mark_acknowledged)
+        await reader.readexactly(rest)
+        connection.mark_transfer()
+        end = pair.master.max_physical_offset
+        put(pair.master, 1)
+        rest = pair.master.max_physical_offset - end
+        assert await reader.readexactly(12) == encode_transfer_header(end, rest)
+        writer.close()
+
+    run(in_pair(tmp_path, scenario))

@@ -25,7 +25,13 @@ from tests.support.faulty_proxy import FaultyProxy
 from tests.support.replicas import Pair, in_pair, log_bytes, open_store, put, until
 
 ROUNDS = int(os.environ.get("HA_FAULT_ROUNDS", "200"))
+# 20 ms per round on a free machine; a long form runs together with other work.
+LIMIT_S = 60 + ROUNDS
 QUICK = HaConfig(ha_send_heartbeat_interval=20, ha_housekeeping_interval=400, slave_timeout=60_000)
+# Jumps are longer than this time; a process that waits for a busy processor waits less.
+PATIENT = HaConfig(
+    ha_send_heartbeat_interval=20, ha_housekeeping_interval=600_000, slave_timeout=600_000
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +54,7 @@ def client_through(proxy: FaultyProxy, slave: MessageStore, config: HaConfig) ->
     return client
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(60 + LIMIT_S)
 def test_broken_links_lose_no_acknowledged_record_and_change_no_byte(tmp_path: Path, run) -> None:
     seed = int(os.environ.get("HA_FAULT_SEED") or random.randrange(1 << 30))
     print(f"seed {seed}")
@@ -100,7 +106,7 @@ def test_broken_links_lose_no_acknowledged_record_and_change_no_byte(tmp_path: P
         assert all(proxy.faults.values()), proxy.faults
         assert grown < 64 * 1024, f"{grown} KiB"
 
-    run(in_pair(tmp_path, scenario, QUICK))
+    run(in_pair(tmp_path, scenario, QUICK), LIMIT_S)
 
 
 def test_a_slave_with_a_full_disk_acknowledges_nothing_and_follows_again_when_it_has_room(
@@ -181,7 +187,7 @@ def test_jumps_of_the_wall_clock_do_not_end_a_connection_or_a_wait(tmp_path: Pat
         slave = open_store(tmp_path / "jumping")
         slave.flags.make_replica()
         address = f"127.0.0.1:{pair.service.port}"
-        client = HAClient(slave, QUICK, clock, lambda: address)
+        client = HAClient(slave, PATIENT, clock, lambda: address)
         client.start()
         pair.stores.append(slave)
         pair.clients.append(client)
@@ -200,4 +206,4 @@ def test_jumps_of_the_wall_clock_do_not_end_a_connection_or_a_wait(tmp_path: Pat
         assert after == before
         assert client.problem == ""
 
-    run(in_pair(tmp_path, scenario, QUICK))
+    run(in_pair(tmp_path, scenario, PATIENT))

@@ -1,5 +1,7 @@
 """OrderInfoTable: blocks, counts, acknowledged prefixes, and consumerOrderInfo.json."""
 
+import json
+
 import pytest
 
 from broker.errors import RemoteProtocolError
@@ -16,6 +18,7 @@ from broker.store.format.config import (
     decode_config,
     encode_config,
 )
+from tests.support.json_mutations import failures
 
 NOW = 1_700_000_000_000
 KEY = ("T", "G", 0)
@@ -145,3 +148,99 @@ def test_the_file_of_the_specification_survives_a_round_trip() -> None:
 def test_invalid_entries_are_refused(wire) -> None:
     with pytest.raises(RemoteProtocolError):
         OrderInfoTable().load({"T@G": {0: wire}})
+
+
+def test_a_file_with_a_value_of_another_type_is_loaded_or_refused() -> None:
+    entry = {
+        "a": "att-1", "cm": 5, "i": 60_000, "l": NOW, "o": [100, 1, 2],
+        "oc": {"101": 1}, "ot": {"102": NOW + 90_000}, "popTime": NOW,
+    }  # fmt: skip
+
+    def load(document: object) -> None:
+        table = OrderInfoTable()
+        table.load(decode_config(CONSUMER_ORDER_INFO, json.dumps(document)).table)
+        for _, _, info in table:
+            assert info.blocks(None, NOW) in (True, False)
+            assert isinstance(info.next_offset, int)
+        encode_config(ConfigFile(name=CONSUMER_ORDER_INFO, table=table.snapshot()))
+
+    accepted, wrong = failures(load, {"table": {"T@G": {"0": entry}}})
+    assert wrong == []
+    assert accepted > 0
+
+
+def test_a_model_of_acks_and_changed_times(rng) -> None:
+    """Block, offset to commit and freed queues follow from the state of each message."""
+    for _ in range(40):
+        table = OrderInfoTable()
+        offsets = sorted(rng.sample(range(100, 140), rng.randint(1, 8)))
+        table.update(*KEY, batch(offsets))
+        due = dict.fromkeys(offsets, NOW + 10_000)
+        now = NOW
+        freed = False
+        for _ in range(30):
+            now += rng.randrange(2_000)
+            action = rng.choice(["ack", "ack", "change", "time"])
+            offset = rng.choice([*offsets, 99, 141])
+            if action == "ack":
+                committed = table.commit(*KEY, offset, NOW)
+                if offset not in offsets:
+                    assert committed == ILLEGAL
+                else:
+                    due.pop(offset, None)
+                    first = next((one for one in offsets if one in due), offsets[-1] + 1)
+                    assert committed == first
+                    freed = False
+            elif action == "change":
+                changed = table.change_visible(KEY, offset, NOW, now + 5_000)
+                assert changed is (offset in offsets)
+                if offset in due:
+                    due[offset] = now + 5_000
+                freed = freed and not changed
+            end = max(due.values(), default=None)
+            assert table.blocked(*KEY, now, None) is (end is not None and now < end)
+            keys = table.free_keys(now)
+            if end is None or now < end:
+                assert keys == []
+            elif not freed:
+                assert keys in ([KEY], [])
+                freed = True
+
+
+def test_a_queue_without_a_batch_is_blocked_while_the_table_is_full(monkeypatch) -> None:
+    """A batch that cannot be recorded would be delivered twice at once."""
+    monkeypatch.setattr("broker.server.pop.order_info.MAX_BATCHES", 2)
+    table = OrderInfoTable()
+    for queue_id in range(2):
+        table.update("T", "G", queue_id, batch())
+    assert table.blocked("T", "G", 2, NOW, None)
+    assert not table.blocked("T", "G", 0, NOW + 10_000, None)
+    table.clear("T", "G", 1)
+    assert not table.blocked("T", "G", 2, NOW, None)
+
+
+def test_entries_past_the_limit_are_not_loaded(monkeypatch, table) -> None:
+    table.update("T", "G", 1, batch())
+    content = table.snapshot()
+    monkeypatch.setattr("broker.server.pop.order_info.MAX_BATCHES", 1)
+    again = OrderInfoTable()
+    again.load(content)
+    assert len(again) == len(list(again)) == 1
+    assert not again.changed
+
+
+def test_a_loaded_batch_blocks_and_is_freed_as_before_the_restart(table) -> None:
+    table.commit(*KEY, 5, NOW)
+    table.change_visible(KEY, 6, NOW, NOW + 30_000)
+    again = OrderInfoTable()
+    again.load(table.snapshot())
+    assert again.snapshot() == table.snapshot()
+    assert again.blocked(*KEY, NOW + 29_999, None)
+    assert again.commit(*KEY, 6, NOW) == 9
+    assert again.free_keys(NOW + 30_000) == [KEY]
+
+
+def test_a_batch_without_messages_is_not_kept() -> None:
+    table = OrderInfoTable()
+    table.load({"T@G": {0: {"popTime": NOW, "o": []}}})
+    assert (len(table), table.next_free_ms()) == (0, None)

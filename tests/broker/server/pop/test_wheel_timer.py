@@ -42,6 +42,26 @@ def test_messages_that_are_not_in_the_wheel_yet_hold_it_back(desk) -> None:
     assert timer.delivered_until_ms() == 1_000
 
 
+def test_a_message_that_was_in_the_log_and_not_in_the_wheel_is_delivered_first(desk) -> None:
+    """An acknowledgement is in the log, not dispatched and due: its copy must be visible, too."""
+    desk.topic("Orders")
+    timers = Timers()
+    timer = WheelTimer(desk.store)
+    timer.attach(timers)
+    desk.deferred = True
+    desk.send()
+    timers.read_time_ms = 2_000
+    assert timer.delivered_until_ms() == 0
+    desk.store.dispatch()
+    timers.offset_behind = 1  # dispatched to the timer topic
+    assert timer.delivered_until_ms() == 0
+    desk.send()  # delivered by the wheel, which is due to be dispatched
+    timers.offset_behind = 0
+    assert timer.delivered_until_ms() == 0
+    desk.store.dispatch()
+    assert timer.delivered_until_ms() == 2_000
+
+
 def test_without_timer_messages_nothing_can_be_deferred(desk) -> None:
     timer = WheelTimer(desk.store)
     assert not timer.available

@@ -138,6 +138,13 @@ def test_a_client_that_leaves_between_slices_is_not_remembered(desk, monkeypatch
     assert desk.context.memory.total_bytes == 0
 
 
+def test_a_heartbeat_served_after_its_connection_closed_registers_nothing(desk) -> None:
+    desk.connection.closed = True
+    assert heartbeat(desk, producers=["P1"]).code == ResponseCode.SUCCESS
+    assert len(desk.context.consumers) == 0
+    assert desk.context.producers.groups() == []
+
+
 def test_group_that_may_not_be_made_is_skipped(make_desk) -> None:
     desk = make_desk(autoCreateSubscriptionGroup="false")
     assert heartbeat(desk).code == 0

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.timeout(240)
 
 TOPIC = "Orders"
 PENDING_MS = 6_000
+INVISIBLE_MS = 15_000  # longer than a switch on a busy machine
 COMMIT = "8"
 PROPERTIES = {
     "messageDelayLevel": f"1s {PENDING_MS // 1000}s",
@@ -180,6 +181,31 @@ def test_a_planned_switch_delivers_every_kind_of_message_once(tmp_path: Path, ru
             assert traffic.delivered(1) == dict.fromkeys(ALL, 1)
             again = await pop_again(popping(cluster, 1), 2)
             assert sorted(again) == [2, 3]
+
+    run(main())
+
+
+def test_a_message_popped_before_a_planned_switch_is_acknowledged_after_it(
+    tmp_path: Path, run
+) -> None:
+    async def main() -> None:
+        async with SwitchCluster(tmp_path, properties=PROPERTIES) as cluster:
+            old = popping(cluster, 0)
+            assert await old.send(1)
+            while not old.held:
+                await old.pop(INVISIBLE_MS)
+            end = cluster.info(0).max_offset
+            await until(lambda: cluster.info(1).max_offset >= end)
+            assert (await cluster.step(1, "synchronize")).code == 0
+            await cluster.switch()
+            new = popping(cluster, 1)
+            new.held = old.held
+            assert await new.ack(new.held[0])
+            assert await new.send(2)
+            while not new.held:
+                assert 1 not in await new.pop(INVISIBLE_MS)
+            # A second delivery of the first message would precede that of the second one.
+            assert await pop_again(new, 2) == [2]
 
     run(main())
 

@@ -1,5 +1,6 @@
 """The role file: keys that override broker.conf, and files that stop the start."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from broker.errors import StoreError
 from broker.server.configuration.settings import Settings
 from broker.server.role.role_state import EpochStart, RoleFile, RoleState
 from broker.store.logfile.disk import Disk
+from tests.support.json_mutations import failures
 
 MASTER = RoleState(
     role="MASTER",
@@ -57,3 +59,31 @@ def test_a_master_keeps_its_durability_and_a_slave_waits_for_no_slave() -> None:
 
 def test_without_a_role_broker_conf_decides() -> None:
     assert RoleState(voted_epoch=4, had_slaves=True).overlay() == {}
+
+
+@pytest.mark.parametrize("role", ["master", "LEADER", "x"])
+def test_an_unknown_role_stops_the_start(tmp_path: Path, role: str) -> None:
+    """Otherwise broker.conf would decide, and could bring a replaced master back."""
+    file = RoleFile(str(tmp_path), Disk())
+    file.persist(MASTER)
+    path = Path(file.path)
+    path.write_text(path.read_text().replace('"MASTER"', f'"{role}"'))
+    with pytest.raises(StoreError, match=f"role '{role}' is unknown"):
+        file.load()
+
+
+def test_a_value_of_another_type_is_accepted_or_stops_the_start(tmp_path: Path) -> None:
+    file = RoleFile(str(tmp_path), Disk())
+    file.persist(MASTER)
+    path = Path(file.path)
+    document = json.loads(path.read_text())
+
+    def load(changed: object) -> None:
+        path.write_text(json.dumps(changed))
+        state = file.load()
+        assert state.role in ("", "MASTER", "SLAVE")
+        file.persist(state)
+        assert file.load() == state
+
+    _, wrong = failures(load, document, StoreError)
+    assert wrong == []

@@ -12,6 +12,7 @@ from broker.errors import ConfigError, DiskFullError, StoreError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.context import BrokerContext
 from broker.server.schedule import ScheduleMessageService
+from broker.server.tables.config_loader import CheckedDecoder
 from broker.server.tables.persistence import ConfigStore
 from broker.store.format.config import decode_consumer_offset
 from broker.store.logfile.disk import Disk
@@ -387,3 +388,22 @@ def test_broker_with_light_queues_has_its_offsets_in_another_file(desk) -> None:
     again.files.load(again)
     assert again.offsets.query("%LMQ%g", "%LMQ%a", 0) == 5
     assert "%LMQ%" not in (folder(desk) / "consumerOffset.json").read_text()
+
+
+def test_a_checked_file_is_decoded_again_only_if_its_text_has_changed() -> None:
+    decoded: list[str] = []
+
+    def decode(text: str) -> list[str]:
+        decoded.append(text)
+        return [text]
+
+    decoder = CheckedDecoder(decode)
+    checked = decoder.check("a")
+    assert decoder.load("a") is checked
+    assert decoded == ["a"]
+    assert decoder.load("a") == ["a"]
+    assert decoded == ["a", "a"]
+    decoder.check("a")
+    assert decoder.load("b") == ["b"]
+    assert decoder.load("a") == ["a"]
+    assert decoded == ["a", "a", "a", "b", "a"]

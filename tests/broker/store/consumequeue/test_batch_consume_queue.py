@@ -99,3 +99,78 @@ def test_sync(make):
     queue.sync()
     assert queue.dirty_pages() == 0
     assert not queue.dirty
+
+
+def test_a_model_of_appends_cuts_expiry_and_restarts(make, rng) -> None:
+    """After every operation the queue equals a list of (base, physical offset, size, count)."""
+    queue = make()
+    model: list[tuple[int, int, int, int]] = []
+    end, physical, removed = 0, 1000, 0
+    for _ in range(300):
+        operation = rng.choices(
+            ["append", "known", "cut log", "cut queue", "expire", "restart", "sync"],
+            weights=[12, 2, 2, 2, 2, 2, 1],
+        )[0]
+        if operation == "append":
+            base, count, size = end + rng.randrange(2), rng.randint(1, 4), rng.randint(50, 90)
+            assert queue.append_batch(base, physical, size, 7, (5000, count))
+            model.append((base, physical, size, count))
+            end, physical = base + count, physical + size
+        elif operation == "known" and model:
+            base, place, size, count = rng.choice(model)
+            assert not queue.append_batch(base, place, size, 7, (5000, count))
+        elif operation == "cut log" and len(model) > 2:
+            place = rng.choice(model[len(model) // 2 :])[1]
+            kept = [unit for unit in model if unit[1] + unit[2] <= place]
+            assert queue.truncate_to_log(place) is (kept != model)
+            model = kept
+        elif operation == "cut queue" and len(model) > 2:
+            base, _, _, count = rng.choice(model[len(model) // 2 :])
+            queue.truncate_units(base + rng.randrange(count))
+            model = [unit for unit in model if unit[0] < base]
+        elif operation == "expire" and model:
+            log_min = rng.choice(model)[1]
+            queue.correct_min_offset(log_min)
+            assert queue.min_offset == next(unit[0] for unit in model if unit[1] >= log_min)
+            gone = queue.delete_expired(log_min) * (SIZE // 46)
+            model, removed = model[gone:], removed + gone
+            assert not model or model[0][1] >= 1000
+        elif operation == "restart":
+            queue.close()
+            queue = make()
+            if rng.random() < 0.5:
+                queue.scan_end()
+        elif operation == "sync":
+            queue.sync()
+        end = model[-1][0] + model[-1][3] if model else 0
+        physical = model[-1][1] + model[-1][2] if model else physical
+        assert queue.max_offset == end
+        assert queue.max_physical_offset == (physical if model else -1)
+        for base, place, size, count in model:
+            assert queue.unit(base) == queue.unit(base + count - 1) == (place, size, 7)
+            assert queue.unit_base(base + count - 1) == base
+        assert [unit[0] for unit in queue.read(queue.first_offset, 1 << 20)] == [
+            unit[1] for unit in model
+        ]
+
+
+def test_offsets_before_the_first_unit_and_after_the_last_have_none(make) -> None:
+    queue = make()
+    fill(queue, 12)
+    assert queue.delete_expired(1500) == 1
+    assert queue.unit(14) is None
+    assert queue.unit(15) == (1500, 100, 5)
+    assert queue.unit(-1) is None
+    assert queue.unit(36) is None
+
+
+def test_units_flushed_before_a_cut_are_flushed_again(make) -> None:
+    """The bytes that replace them are new."""
+    queue = make()
+    fill(queue, 12)
+    queue.sync()
+    queue.mark_flushed()
+    queue.truncate_units(6)
+    assert queue.append_batch(6, 90_000, 100, 1, (5000, 3))
+    assert queue.exposed(log_min=1 << 40)
+    assert queue.dirty_pages() >= 0

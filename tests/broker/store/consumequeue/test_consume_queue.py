@@ -331,3 +331,17 @@ def test_checked_offsets_are_one_range(stores, inner):
         queue.note_checked(begin, end)
         seen.append(queue.checked)
     assert seen == [(0, 4), (0, 8), (0, 8), (20, 24), (8, 9)]
+
+
+def test_units_flushed_before_a_cut_are_flushed_again(make):
+    """The bytes that replace them are new."""
+    queue = make()
+    fill(queue, 25)
+    queue.sync()
+    queue.mark_flushed()
+    queue.truncate_units(4)
+    fill(queue, 2, start=4)
+    assert queue.exposed(log_min=1 << 40)
+    assert queue.dirty_pages() == 0
+    queue.sync()
+    assert not queue.exposed(log_min=1 << 40)

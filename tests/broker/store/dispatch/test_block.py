@@ -7,7 +7,9 @@ import pytest
 from broker.errors import DiskFullError
 from broker.message.properties import encode_properties
 from broker.store.dispatch import reput
-from broker.store.dispatch.block import BLOCK, PendingBlocks, add_units
+from broker.store.dispatch.block import BLOCK, PendingBlocks, add_units, batch_blocks
+from broker.store.dispatch.request import PendingBatch
+from broker.store.format.consumequeue import UNIT_STRUCT
 from tests.support.record_blocks import append_block
 from tests.support.stores import Stores, make_inner
 
@@ -56,14 +58,14 @@ def test_a_block_becomes_visible_as_a_whole(store) -> None:
     assert found == [block.expand()[6][0]]
 
 
-def test_listeners_get_each_record_when_it_is_the_last_of_its_queue(store) -> None:
+def test_listeners_get_each_record_after_the_units_of_the_block(store) -> None:
     block = block_of(store)
     arrived = []
     store.add_arriving_listener(
         lambda *arrival: arrived.append((arrival[2], len(offsets(store)))), {"TopicA"}
     )
     store.dispatch()
-    assert arrived == [(number, number) for number in range(2, 12)]
+    assert arrived == [(number, 11) for number in range(2, 12)]
     assert len(offsets(store)) == 1 + block.records
 
 
@@ -120,10 +122,25 @@ def test_pending_blocks_are_replaced_by_their_records(store) -> None:
     block = block_of(store, 3)
     entry = blocks.add(block)
     assert entry[3] & BLOCK
-    assert (entry[0], entry[0] + entry[1], blocks.count) == (block.start, block.end, 3)
+    assert (entry[0], entry[0] + entry[1], blocks.more) == (block.start, block.end, 2)
     single = block.expand()[0]
-    assert list(blocks.expanded([single, entry])) == [single, *block.expand()]
-    assert blocks.count == 0
+    assert list(blocks.expanded([single, entry], {"TopicB"})) == [single, entry]
+    assert list(blocks.expanded([single, entry], {"TopicA"})) == [single, *block.expand()]
+    assert blocks.more == 0
     blocks.add(block)
     blocks.clear()
-    assert blocks.count == 0
+    assert blocks.more == 0
+
+
+def test_a_batch_becomes_blocks_of_parts(store) -> None:
+    queue = store.queue_table.topics["TopicA"].queues[0]
+    batch = PendingBatch(queue, 1, [100, 110, 130, 160], [b"", b"TAGS\x01a", b""], 7, 0)
+    parts = list(batch_blocks(batch, lambda properties: 5, 2))
+    assert [(part.start, part.end, part.records) for part in parts] == [
+        (100, 130, 2),
+        (130, 160, 1),
+    ]
+    first, second = (part.units()[0] for part in parts)
+    assert first.units == UNIT_STRUCT.pack(100, 10, 0) + UNIT_STRUCT.pack(110, 20, 5)
+    assert (second.first_offset, second.physical_end) == (3, 160)
+    assert [entry[:2] for entry in parts[0].expand()] == [(100, 10), (110, 20)]

@@ -6,8 +6,10 @@ import pytest
 
 from broker.common.java import string_hash
 from broker.errors import DiskFullError
+from broker.message.batch import encode_batch_item
 from broker.message.properties import peek_property
 from broker.store.config import parse_delay_levels
+from broker.store.consumequeue.consume_queue import ConsumeQueue
 from broker.store.dispatch import reput, scheduler
 from broker.store.dispatch.reput import schedule_code
 from broker.store.format.consumequeue import peek_tags
@@ -171,6 +173,99 @@ def test_a_dispatch_that_cannot_continue_is_not_rescheduled(stores, inner, monke
     monkeypatch.setattr(store.reput, "run", full)
     turn.pop()()
     assert turn == []
+
+
+def put_batch(store, inner, *properties: bytes, topic: str = "TopicA"):
+    """Put a batch with one item per property string."""
+    batch = store.new_batch(inner(topic))
+    for _ in batch.encode_items(b"".join(encode_batch_item(0, b"x", raw) for raw in properties)):
+        pass
+    return store.put_batch(batch)
+
+
+def test_a_large_batch_is_dispatched_in_several_turns(stores, inner, monkeypatch):
+    monkeypatch.setattr(scheduler, "DISPATCH_SLICE", 4)
+    monkeypatch.setattr(reput, "BATCH_PART", 3)
+    turn = []
+    store = stores.start(defer=turn.append)
+    put_batch(store, inner, *[b"KEYS\x01k%d" % number for number in range(10)])
+    seen = []
+    while turn:
+        turn.pop()()
+        seen.append(store.get_max_offset("TopicA", 0))
+    assert seen == [6, 10]
+    assert store.dispatch_behind_bytes == 0
+
+
+@pytest.mark.parametrize("pending", [3, 8])
+def test_a_batch_above_the_limit_of_pending_records_is_read_from_the_log(
+    stores, inner, monkeypatch, pending
+):
+    monkeypatch.setattr(reput, "MAX_PENDING", pending)
+    turn = []
+    store = stores.start(defer=turn.append)
+    for _ in range(2):
+        put_batch(store, inner, *[b"KEYS\x01k%d" % number for number in range(6)])
+    assert store.reput.overflow
+    assert store.reput.pending == []
+    while turn:
+        turn.pop()()
+    assert store.get_max_offset("TopicA", 0) == 12
+    assert not store.reput.overflow
+
+
+def test_a_batch_of_a_deleted_topic_is_not_dispatched(stores, inner):
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"))
+    for topic in ("TopicA", "TopicB"):
+        put_batch(store, inner, b"", b"", topic=topic)
+        assert store.flush()
+        put_batch(store, inner, b"KEYS\x01k", b"", topic=topic)
+    store.delete_topics(["TopicA"])
+    assert store.flush()
+    assert store.queues() == {"TopicB": [0]}
+    assert store.get_max_offset("TopicB", 0) == 4
+    assert store.dispatch_behind_bytes == 0
+
+
+def test_an_error_in_a_batch_concerns_one_record(stores, inner):
+    store = stores.start()
+
+    def fail(topic, queue_id, max_offset, code, stored, raw):
+        if raw.startswith(b"TAGS\x01bad"):
+            raise ValueError("a message that a listener cannot read")
+
+    store.add_arriving_listener(fail)
+    put_batch(store, inner, b"KEYS\x01good", b"TAGS\x01bad", b"KEYS\x01fine")
+    assert store.dispatch_failed == 1
+    assert store.get_max_offset("TopicA", 0) == 3
+    found = [store.query_message("TopicA", key, 9, 0, 1 << 62) for key in ("good", "fine")]
+    assert [len(result.buffers) for result in found] == [1, 1]
+
+
+def test_a_batch_that_waits_for_disk_space_is_dispatched_once(stores, inner, monkeypatch):
+    """The error comes after the first record was dispatched."""
+    store = stores.start()
+    put_batch(store, inner, b"KEYS\x01a")
+    queue = store.queue_table.topics["TopicA"].queues[0]
+    append = ConsumeQueue.append
+
+    def fill(*arguments):
+        if queue.max_offset == 2:
+            raise DiskFullError("consumequeue/x: No space left on device")
+        return append(*arguments)
+
+    def fail(*arguments):
+        raise DiskFullError("consumequeue/x: No space left on device")
+
+    monkeypatch.setattr(ConsumeQueue, "append_units", fail)
+    monkeypatch.setattr(ConsumeQueue, "append", fill)
+    put_batch(store, inner, b"KEYS\x01b", b"KEYS\x01c", b"KEYS\x01d")
+    assert store.get_max_offset("TopicA", 0) == 2
+    assert not store.writable
+    monkeypatch.undo()
+    store.dispatch()
+    assert store.get_max_offset("TopicA", 0) == 4
+    assert store.dispatch_behind_bytes == 0
 
 
 def test_long_tags_are_not_remembered():

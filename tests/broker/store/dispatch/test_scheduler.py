@@ -76,3 +76,20 @@ def test_without_defer_each_put_is_dispatched_at_once(stores, inner):
     assert store.put_message(inner()).status is P.PUT_OK
     assert store.get_max_offset("TopicA", 0) == 1
     assert store.dispatch_behind_bytes == 0
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_turn_wakes_the_flusher_once(stores, inner, turn, monkeypatch, waits):
+    """Also if its puts wait for the flush only after the end of the turn is scheduled."""
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), defer=turn.append)
+    calls = []
+    monkeypatch.setattr(store.flusher, "wake", lambda: calls.append("wake"))
+    monkeypatch.setattr(store.flusher, "touched", lambda: calls.append("touched"))
+    result = store.put_message(inner())
+    if waits:
+        turn.append(lambda: store.await_flush(result.physical_end, lambda status: None))
+    while turn:
+        turn.pop(0)()
+    assert calls == ["wake" if waits else "touched"]
+    monkeypatch.undo()
+    assert store.flush()

@@ -33,6 +33,9 @@ def test_a_broken_epoch_file_is_refused(every_cut: Callable[..., list[int]]) -> 
     data = encode_epochs([Epoch(2, 0), Epoch(3, 4096)])
     assert every_cut(decode_epochs, data) == []
     assert decode_epochs(b"1\n0\n2-0\n") == [Epoch(2, 0)]  # CRC 0 is not checked
-    for broken in (b"1\n0\n2-0\n3-1\n", b"1\n0\n2:0\n", b"x\n0\n", b"1\n7\n2-0\n"):
+    for broken in (
+        *(b"1\n0\n2-0\n3-1\n", b"1\n0\n2:0\n", b"x\n0\n", b"1\n7\n2-0\n", b"1\n0\n2--5\n"),
+        *(b"9" * 5_000 + b"\n0\n2-0\n", b"1\n0\n2-" + b"9" * 5_000 + b"\n", b"-1\n0\n"),
+    ):
         with pytest.raises(RemoteProtocolError):
             decode_epochs(broken)

@@ -1,6 +1,7 @@
 """The index: hashes, files to the byte, rolling, repair after a kill."""
 
 import errno
+import random
 
 import pytest
 
@@ -105,6 +106,29 @@ def test_a_full_file_rolls_within_a_message(tmp_path):
     for key, offset in ((b"a", 100), (b"d", 200)):
         assert index.query(1, key, 9, 0, 1 << 62)[0] == [offset]
     index.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_batch_of_messages_is_indexed_as_they_are_one_by_one(tmp_path, seed):
+    """From an empty file on, across files, and after a message that is indexed already."""
+    rng = random.Random(seed)
+    one, many = service(tmp_path / "one", 5, 12), service(tmp_path / "many", 5, 12)
+    at, stored = 100, 10_000
+    for _ in range(12):
+        count = rng.randrange(1, 6)
+        offsets = [at + 10 * number for number in range(count)]
+        keys = [[b"k%d" % rng.randrange(9)] * rng.randrange(3) for _ in offsets]
+        many.put_batch(1, offsets, keys, stored)
+        for offset, words in zip(offsets, keys, strict=True):
+            one.put_keys(1, words, offset, stored)
+        at += 10 * (count - rng.randrange(2))
+        stored += rng.choice((0, 700, 5_000_000_000_000))
+    for index in (one, many):
+        index.flush_header()
+    assert len(one.files) > 1
+    assert [bytes(f.file.mapping) for f in one.files] == [bytes(f.file.mapping) for f in many.files]
+    one.close()
+    many.close()
 
 
 def test_a_message_whose_roll_failed_is_completed_by_the_next_attempt(tmp_path, monkeypatch):

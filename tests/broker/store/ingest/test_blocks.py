@@ -46,7 +46,7 @@ def test_a_block_describes_its_records() -> None:
     block = build_block(derive, Destination(START, 1_000, STAMP), text, rows, places, queues)
     assert (block.start, block.end, block.records) == (START, START + 300, 3)
     assert block.store_timestamp == STAMP
-    first, second = block.queues
+    first, second = block.units()
     assert first.queue is queues[0]
     assert (first.first_offset, first.physical_end) == (7, START + 200)
     assert list(UNIT_STRUCT.iter_unpack(first.units)) == [(START + 100, 100, -1)]

@@ -6,6 +6,7 @@ import pytest
 
 from broker.store.logfile.disk import Disk
 from broker.store.recovery.store_manifest import StoreManifest
+from tests.support.json_mutations import failures
 
 
 @pytest.fixture
@@ -105,3 +106,29 @@ def test_a_full_scan_required_before_the_first_write_leaves_everything_unknown(e
     again.load()
     assert (again.reread, again.log_end, again.queues) == (True, -1, {})
     assert [again.size(kind) for kind in range(3)] == [0, 0, 0]
+
+
+def test_a_file_with_a_value_of_another_type_is_used_or_ignored(tmp_path):
+    """The file saves time only: whatever it contains, the store starts."""
+    document = {
+        "logMin": 0,
+        "logEnd": 100,
+        "queues": {"T": {"0": 5}},
+        "begins": {"T": {"0": 0}},
+        "damaged": [[1, 2]],
+        "deleted": {"T": 4},
+        "indexed": 5,
+        "index": ["20240101000000000"],
+        "sizes": [1, 2, 3],
+        "reread": False,
+    }
+
+    def load(changed: object) -> None:
+        (tmp_path / "queueEnds.json").write_text(json.dumps(changed))
+        ends = StoreManifest(Disk(), str(tmp_path))
+        ends.load()
+        if not ends.found:
+            assert (ends.queues, ends.damaged, ends.deleted, ends.log_end) == ({}, [], {}, -1)
+
+    _, wrong = failures(load, document)
+    assert wrong == []

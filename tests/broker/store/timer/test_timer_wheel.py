@@ -97,3 +97,71 @@ def test_restored_slots_are_unchanged(wheel: TimerWheel) -> None:
     assert wheel.first_time() == 3_000
     assert wheel.pending == 5
     assert not wheel.changed
+
+
+def test_a_slot_of_the_next_round_replaces_the_one_at_its_place(wheel: TimerWheel) -> None:
+    """Both are changes of one write: the earlier time is written first."""
+    later = (SLOTS + 5) * 1_000
+    wheel.put(5_000, Chain(0, 0, 1))
+    wheel.clear(5_000)
+    wheel.put(later, Chain(52, 52, 3))
+    wheel.write(wheel.take_changes())
+    assert [slot.time for _, slot in wheel.stored_slots()] == [SLOTS + 5]
+
+
+def test_a_change_after_a_failed_write_wins_over_the_one_given_back(wheel: TimerWheel) -> None:
+    wheel.put(5_000, Chain(0, 0, 1))
+    wheel.put(6_000, Chain(0, 0, 1))
+    failed = wheel.take_changes()
+    wheel.put(5_000, Chain(0, 52, 2))
+    wheel.clear(6_000)
+    wheel.give_back(failed)
+    assert dict(wheel.take_changes()) == {5_000: Chain(0, 52, 2), 6_000: None}
+
+
+def test_a_model_of_writes_and_restarts(tmp_path: Path, rng: random.Random) -> None:
+    """After each write a wheel restored from the file has the slots of the dictionary."""
+    path = str(tmp_path / "timerwheel")
+    wheel = TimerWheel(Disk(), path, 1_000, SLOTS)
+    model: dict[int, Chain] = {}
+    now = 0
+    for _ in range(120):
+        for _ in range(rng.randrange(6)):
+            time_ms = (now + rng.randrange(SLOTS - 1)) * 1_000
+            if rng.random() < 0.7:
+                model[time_ms] = Chain(rng.randrange(99), rng.randrange(99), rng.randint(1, 9))
+                wheel.put(time_ms, model[time_ms])
+            else:
+                model.pop(time_ms, None)
+                wheel.clear(time_ms)
+        for time_ms in [one for one in model if one < now * 1_000]:
+            del model[time_ms]
+            wheel.clear(time_ms)
+        changes = wheel.take_changes()
+        if rng.random() < 0.2:
+            wheel.give_back(changes)
+            changes = wheel.take_changes()
+        wheel.write(changes)
+        now += rng.randrange(3)
+        again = TimerWheel(Disk(), path, 1_000, SLOTS)
+        if again.exists():
+            again.restore(
+                {
+                    slot.time * 1_000: Chain(slot.first_position, slot.last_position, slot.number)
+                    for _, slot in again.stored_slots()
+                }
+            )
+        assert {time_ms: again.get(time_ms) for time_ms in again.times()} == model
+        assert (again.first_time(), again.pending) == (wheel.first_time(), wheel.pending)
+
+
+def test_a_file_of_another_length_is_read_to_its_last_whole_slot(wheel: TimerWheel) -> None:
+    """A tail shorter than a slot is not one; reading ends there."""
+    wheel.put(5_000, Chain(0, 52, 2))
+    wheel.write(wheel.take_changes())
+    path = Path(wheel.path)
+    path.write_bytes(path.read_bytes() + b"\xff" * 7)
+    assert not wheel.has_length()
+    assert [slot.time for _, slot in wheel.stored_slots()] == [5]
+    path.write_bytes(path.read_bytes()[: 5 * SLOT_SIZE + 9])
+    assert list(wheel.stored_slots()) == []

@@ -6,7 +6,13 @@ from mqadmin.admin.brokers.settings import BrokerSettings, check_setting
 from mqadmin.admin.facade import MQAdmin
 from tests.support.fake_brokers import FakeBroker, FakeCluster
 
-CONFIG = {"brokerPermission": "6", "flushDelayOffsetInterval": "10000", "traceOn": "true"}
+CONFIG = {
+    "brokerPermission": "6",
+    "flushDelayOffsetInterval": "10000",
+    "ratio": "0.75",
+    "storePathRootDir": "/store",
+    "traceOn": "true",
+}
 
 
 @pytest.mark.parametrize(
@@ -14,13 +20,36 @@ CONFIG = {"brokerPermission": "6", "flushDelayOffsetInterval": "10000", "traceOn
     [
         ("nope", "1", "no setting nope"),
         ("traceOn", "yes", "not true or false"),
-        ("flushDelayOffsetInterval", "soon", "not a number"),
+        ("flushDelayOffsetInterval", "soon", "not a whole number"),
+        ("flushDelayOffsetInterval", "1.5", "not a whole number"),
+        ("flushDelayOffsetInterval", "1e3", "not a whole number"),
+        ("flushDelayOffsetInterval", "1_000", "not a whole number"),
+        ("flushDelayOffsetInterval", "nan", "not a whole number"),
+        ("flushDelayOffsetInterval", " 5", "not a whole number"),
+        ("flushDelayOffsetInterval", "", "not a whole number"),
+        ("ratio", "nan", "not a number"),
+        ("ratio", "inf", "not a number"),
+        ("ratio", "1_0.0", "not a number"),
         ("brokerPermission", "7", "not 2, 4 or 6"),
     ],
 )
 def test_a_value_that_a_broker_would_drop_is_refused(key: str, value: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         check_setting(key, value, CONFIG, "broker-a")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("flushDelayOffsetInterval", value) for value in ("0", "-1", "20000")),
+        *(("ratio", value) for value in ("1", "0.5", "-1.25")),
+        ("traceOn", "false"),
+        ("brokerPermission", "4"),
+        ("storePathRootDir", "5"),
+    ],
+)
+def test_a_value_of_the_type_of_the_present_one_is_accepted(key: str, value: str) -> None:
+    check_setting(key, value, CONFIG, "broker-a")
 
 
 def test_a_misspelt_key_has_a_hint() -> None:

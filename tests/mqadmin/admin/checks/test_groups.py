@@ -73,7 +73,7 @@ def test_a_broker_that_does_not_answer_makes_a_group_unknown_and_not_0(
     assert "UNKNOWN" in {row.status for row in check_lag(admin, LIMITS)}
 
 
-def test_all_groups_take_one_request_per_broker_for_their_lag(
+def test_all_groups_take_two_requests_per_broker_for_their_lag(
     cluster: FakeCluster, admin: MQAdmin, broker_a: FakeBroker, broker_b: FakeBroker
 ) -> None:
     for broker in (broker_a, broker_b):
@@ -90,12 +90,13 @@ def test_all_groups_take_one_request_per_broker_for_their_lag(
     }
     per_broker = {broker_a.address: 1, broker_b.address: 1}
     assert Counter(cluster.asked(RequestCode.GET_BROKER_CONSUME_STATS)) == per_broker
+    assert Counter(cluster.asked(RequestCode.GET_ALL_TOPIC_CONFIG)) == per_broker
     # the protocol has these per group only; ages are requested where there is a lag
     assert Counter(cluster.asked(RequestCode.GET_CONSUMER_CONNECTION_LIST)) == dict.fromkeys(
         per_broker, 300
     )
     assert Counter(cluster.asked(RequestCode.QUERY_CONSUME_TIME_SPAN)) == {broker_a.address: 300}
-    assert len(cluster.calls) == 1 + 2 + 600 + 300
+    assert len(cluster.calls) == 1 + 2 + 2 + 600 + 300
 
 
 def test_requests_of_all_groups_are_sent_a_bounded_number_at_once(

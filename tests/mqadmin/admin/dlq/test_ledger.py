@@ -52,7 +52,7 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
 
 def test_one_replay_at_a_time(tmp_path: Path) -> None:
     path = str(tmp_path / "ledger")
-    with Ledger(path), pytest.raises(ConfigError, match="another replay"):
+    with Ledger(path), pytest.raises(ConfigError, match="another command"):
         Ledger(path).__enter__()
     with Ledger(path):
         pass

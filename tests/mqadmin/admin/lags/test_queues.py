@@ -1,4 +1,4 @@
-"""The queues of all groups: one request per broker, a second one only where a 0 is ambiguous."""
+"""The queues of all groups: two requests per broker, more only where they do not decide."""
 
 from broker.common.group import SubscriptionGroupConfig
 from broker.remoting.protocol.codes import RequestCode
@@ -17,7 +17,7 @@ def fill(broker: FakeBroker, groups: int, committed: dict[int, int]) -> None:
         broker.committed(name, "orders").update(committed)
 
 
-def test_each_broker_gets_one_request_for_all_groups(
+def test_each_broker_gets_two_requests_for_all_groups(
     cluster: FakeCluster, admin: MQAdmin, broker_a: FakeBroker, broker_b: FakeBroker
 ) -> None:
     for broker in (broker_a, broker_b):
@@ -30,6 +30,8 @@ def test_each_broker_gets_one_request_for_all_groups(
             (cluster.namesrvs[0].address, RequestCode.GET_BROKER_CLUSTER_INFO),
             (broker_a.address, RequestCode.GET_BROKER_CONSUME_STATS),
             (broker_b.address, RequestCode.GET_BROKER_CONSUME_STATS),
+            (broker_a.address, RequestCode.GET_ALL_TOPIC_CONFIG),
+            (broker_b.address, RequestCode.GET_ALL_TOPIC_CONFIG),
         ]
     )
 
@@ -99,4 +101,14 @@ def test_a_broker_that_does_not_respond_is_an_error_and_the_others_are_kept(
     broker_b.silent = True
     found = queues_of_all_groups(admin)
     assert [error.target for error in found.errors] == ["broker-b"]
+    assert len(found.groups["g0"]) == 4
+
+
+def test_a_broker_whose_topics_cannot_be_read_is_an_error_and_its_lags_are_kept(
+    admin: MQAdmin, broker_a: FakeBroker
+) -> None:
+    fill(broker_a, 1, dict.fromkeys(range(4), 1))
+    broker_a.refuse(RequestCode.GET_ALL_TOPIC_CONFIG, 1)
+    found = queues_of_all_groups(admin)
+    assert [error.target for error in found.errors] == ["broker-a"]
     assert len(found.groups["g0"]) == 4

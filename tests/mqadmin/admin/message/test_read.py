@@ -4,8 +4,16 @@ import pytest
 
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
+from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.queue_reader import QueueReader
-from mqadmin.admin.message.read import Reader, chosen_queues, oldest_store_time, time_ranges
+from mqadmin.admin.message.read import (
+    Reader,
+    chosen_queues,
+    oldest_store_time,
+    query_offset,
+    query_time,
+    time_ranges,
+)
 
 
 @pytest.fixture
@@ -114,3 +122,105 @@ def test_the_oldest_time_of_several_queues(admin, consumer, cluster, broker_a) -
     assert oldest_store_time(admin, consumer, queues[2:]) is None
     broker_a.down = True
     assert oldest_store_time(admin, consumer, queues) is None
+
+
+class TestQueryOffset:
+    """The message at an offset, or the reason why there is none."""
+
+    def query(self, admin, offset, count=1):
+        queue = MessageQueue("t", "broker-a", 0)
+        return query_offset(admin, admin.routes.get("t"), queue, offset, count=count)
+
+    def test_one_message_or_a_run_of_them(self, admin, broker_a):
+        for _ in range(70):
+            broker_a.store("t")
+        assert [item.queue_offset for item in self.query(admin, 7).items] == [7]
+        run = [item.queue_offset for item in self.query(admin, 5, count=50).items]
+        assert run == list(range(5, 55))
+        assert len(self.query(admin, 68, count=50).items) == 2
+
+    def test_an_offset_past_the_end_is_not_written_yet(self, admin, broker_a):
+        broker_a.store("t")
+        result = self.query(admin, 1)
+        assert (result.kind, list(result.items)) == (kinds.NOT_WRITTEN, [])
+        assert result.detail.endswith("t broker-a/0 keeps queue offsets 0 to 0")
+
+    def test_an_empty_queue_is_named_as_such(self, admin, broker_a):
+        broker_a.store("t", 1)
+        result = self.query(admin, 0)
+        assert result.kind == kinds.NOT_WRITTEN
+        assert result.detail.endswith("t broker-a/0 is empty")
+
+    def test_an_offset_before_the_first_kept_one_has_expired(self, admin, broker_a):
+        for _ in range(5):
+            broker_a.store("t")
+        broker_a.expire("t", 0, 3)
+        result = self.query(admin, 2)
+        assert result.kind == kinds.DATA_DELETED
+        assert result.detail == (
+            "queue offset 2 has expired: t broker-a/0 keeps queue offsets 3 to 4"
+        )
+
+    def test_a_broker_that_fails_is_an_error_and_no_statement_about_the_message(
+        self, admin, broker_a
+    ):
+        broker_a.store("t")
+        admin.routes.get("t")
+        broker_a.down = True
+        result = self.query(admin, 0)
+        assert result.kind not in (kinds.FOUND, kinds.NOT_WRITTEN, kinds.DATA_DELETED)
+        assert [error.target for error in result.errors] == ["t broker-a/0"]
+
+
+class TestQueryTime:
+    """Messages of a window, or the reason why it is empty."""
+
+    def query(self, admin, begin, end, max_items=10):
+        queues = admin.routes.get("t").subscribe_queues()
+        return query_time(admin, queues, (begin, end), max_items=max_items)
+
+    def fill(self, broker, clock, count):
+        times = []
+        for number in range(count):
+            times.append(broker.store("t", number % 2).store_timestamp)
+            clock.advance(1_000)
+        return times
+
+    def test_the_window_includes_its_begin_and_not_its_end(self, admin, cluster, broker_a):
+        times = self.fill(broker_a, cluster.clock, 8)
+        found = self.query(admin, times[2], times[5])
+        assert [item.store_timestamp for item in found.items] == times[2:5]
+        assert (found.truncated, found.begin_timestamp, found.end_timestamp) == (
+            False,
+            times[2],
+            times[5],
+        )
+
+    def test_the_oldest_messages_are_kept_if_there_are_more(self, admin, cluster, broker_a):
+        times = self.fill(broker_a, cluster.clock, 8)
+        found = self.query(admin, None, None, max_items=3)
+        assert [item.store_timestamp for item in found.items] == times[:3]
+        assert found.truncated
+        assert not self.query(admin, None, None, max_items=8).truncated
+
+    def test_a_quiet_window_and_an_expired_one_differ(self, admin, cluster, broker_a):
+        times = self.fill(broker_a, cluster.clock, 6)
+        quiet = self.query(admin, times[-1] + 5_000, None)
+        assert (quiet.kind, quiet.detail) == (
+            kinds.NOT_FOUND,
+            "no message was stored in the window",
+        )
+        broker_a.expire("t", 0, 2)
+        broker_a.expire("t", 1, 2)
+        expired = self.query(admin, times[0] - 10, times[1])
+        assert expired.kind == kinds.DATA_DELETED
+        assert expired.begin_timestamp is not None
+        assert expired.begin_timestamp >= times[1]
+
+    def test_a_failed_broker_makes_an_empty_result_a_failure(self, admin, broker_a):
+        broker_a.store("t")
+        admin.routes.get("t")
+        broker_a.down = True
+        result = self.query(admin, None, None)
+        assert not result.items
+        assert result.errors

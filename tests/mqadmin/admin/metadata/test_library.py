@@ -110,13 +110,15 @@ def test_objects_that_only_the_cluster_has_are_reported_and_kept(source, other) 
     assert "extra" in cluster.brokers[0].topics
 
 
-def test_a_user_is_updated_but_not_created(source, other) -> None:
+def test_a_user_without_a_password_is_updated_but_not_created(source, other) -> None:
     cluster, library = other
     selected = scope(only=["user"])
-    plan = library.plan(source, selected)
-    assert plan.empty
-    assert all("no passwords" in error.message for error in plan.errors)
-    assert len(plan.errors) == 2
+    for passwords, reason in (({}, "no password is given"), (None, "a plan file contains no")):
+        plan = library.plan(source, selected, passwords)
+        assert plan.empty
+        assert all(error.message.startswith("user alice does not") for error in plan.errors)
+        assert all(reason in error.message for error in plan.errors)
+        assert len(plan.errors) == 2
     for broker in cluster.brokers:
         table = AccessTable().serve(broker)
         table.users["alice"] = UserInfo(
@@ -124,6 +126,22 @@ def test_a_user_is_updated_but_not_created(source, other) -> None:
         )
     assert library.apply(library.plan(source, selected)).ok
     assert library.diff(source, selected).items == []
+
+
+@pytest.mark.parametrize("name", ["alice", "MQADMIN_USER_PASSWORD_ALICE"])
+def test_a_user_is_created_with_its_password_before_its_rules(source, other, name) -> None:
+    cluster, library = other
+    tables = [AccessTable().serve(broker) for broker in cluster.brokers]
+    plan = library.plan(source, scope(only=["user", "acl"]), {name: "s3cret"})
+    assert min(plan.changes, key=lambda one: one.step).subject == "user alice"
+    assert "s3cret" not in repr([(one.before, one.after) for one in plan.changes])
+    done = library.apply(plan)
+    assert done.ok
+    assert "s3cret" not in repr(done)
+    for table in tables:
+        assert table.users["alice"].password == "s3cret"
+        assert table.users["alice"].user_type == "Super"
+    assert library.plan(source, scope(only=["user"]), {}).empty
 
 
 def test_settings_of_each_broker_are_applied_to_it(source, other) -> None:

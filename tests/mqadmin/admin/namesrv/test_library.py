@@ -48,7 +48,7 @@ def test_settings_are_checked_changed_and_read_back(
 ) -> None:
     with pytest.raises(ConfigError, match="no setting nope"):
         library.plan_config_set({"nope": "1"})
-    with pytest.raises(ConfigError, match="not a number"):
+    with pytest.raises(ConfigError, match="is not a whole number"):
         library.plan_config_set({"listenPort": "x"})
     plan = library.plan_config_set({"listenPort": "1", "kvConfigPath": "/y"})
     assert library.apply(plan).ok

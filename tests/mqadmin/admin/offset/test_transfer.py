@@ -65,6 +65,15 @@ def test_a_broker_that_does_not_respond_is_an_error_of_the_clone(filled, broker_
     assert [error.kind for error in plan.errors][:1] == ["unreachable"]
 
 
+def test_without_any_response_it_is_not_known_whether_there_is_an_offset(
+    filled, broker_b, transfer
+):
+    filled.down = broker_b.down = True
+    plan = transfer.plan_clone("g", "h")
+    assert plan.items == []
+    assert {error.kind for error in plan.errors} == {"unreachable"}
+
+
 def test_a_file_sets_the_queues_it_names(admin, filled, transfer, undo, tmp_path):
     path = tmp_path / "f.csv"
     path.write_text("orders,0,7,broker-a\norders,1,,broker-a\n")

@@ -1,5 +1,6 @@
 """Lists of topics, and plans of many topics that read each broker's table once."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.plans.topics import BulkTopics, TopicEntry, parse_topic_list
 from mqadmin.admin.topic import TopicAdmin
 from tests.support.fake_brokers import Answer
+from tests.support.json_mutations import failures
 
 T = TopicEntry(topic="t", read_queues=4, write_queues=2, perm=6, order=True, attributes=["+a=b"])
 
@@ -130,3 +132,35 @@ def test_a_dead_broker_is_one_error_of_the_plan(bulk: Any, broker_b: Any) -> Non
     plan = bulk.plan_many("topic.create", lambda one: [one.plan_create(n) for n in ("a", "b")])
     assert len(plan.changes) == 2
     assert [error.kind for error in plan.errors] == ["unreachable"]
+
+
+def test_a_json_list_with_a_value_of_another_type_is_read_or_refused() -> None:
+    row = {
+        "topic": "t",
+        "queues": 4,
+        "readQueueNums": 4,
+        "writeQueueNums": 2,
+        "perm": 6,
+        "order": True,
+        "attributes": {"a": "b"},
+        "clusterName": "c",
+        "brokerName": "b",
+    }
+
+    def read(document: object) -> None:
+        for entry in parse_topic_list(json.dumps(document), "f"):
+            assert isinstance(entry.topic, str)
+            assert entry.cluster is None or isinstance(entry.cluster, str)
+            assert entry.broker is None or isinstance(entry.broker, str)
+
+    for document in ([row], {"items": [row]}, row):
+        accepted, wrong = failures(read, document, ConfigError)
+        assert wrong == []
+        assert accepted > 0
+
+
+@pytest.mark.parametrize("name", ["brokerName", "clusterName"])
+@pytest.mark.parametrize("value", [5, ["b"], {"b": 1}, True])
+def test_a_broker_or_cluster_that_is_not_a_name_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"topic t: {name} .* is not a name"):
+        parse_topic_list(json.dumps([{"topic": "t", name: value}]), "f")

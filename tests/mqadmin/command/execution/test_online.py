@@ -105,3 +105,42 @@ def test_each_noun_gets_the_library_of_its_name(load: Any, library: str) -> None
 def test_a_file_without_dead_letters_is_an_error_that_names_it() -> None:
     with pytest.raises(Exception, match=r"dead\.json"):
         read_dead_letters(b"{ cut off", "dead.json")
+
+
+def account_of(given: Any) -> tuple[str, str] | None:
+    """The access key and the secret with which a session of these settings signs."""
+    found = online.cluster_access(given).credentials
+    return None if found is None else (found.access_key, found.secret_key)
+
+
+@pytest.fixture
+def java_home(tmp_path: Path) -> Path:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "tools.yml").write_text("accessKey: java\nsecretKey: j4va\n")
+    return tmp_path
+
+
+def test_the_account_of_the_java_tool_is_found_where_it_finds_it(java_home: Path) -> None:
+    environ = {"HOME": "/nonexistent", "ROCKETMQ_HOME": str(java_home)}
+    assert account_of(resolve({}, environ)) == ("java", "j4va")
+    own = {**environ, "MQADMIN_ACCESS_KEY": "me", "MQADMIN_SECRET_KEY": "m3"}
+    assert account_of(resolve({}, own)) == ("me", "m3")
+    named = {"tools_yml": str(java_home / "conf" / "tools.yml")}
+    assert account_of(resolve(named, own)) == ("java", "j4va")
+    (java_home / "conf" / "tools.yml").write_text("accessKey: ''\n")
+    assert account_of(resolve({}, environ)) is None  # as Java: requests without a signature
+    with pytest.raises(UsageFault, match="no accessKey and secretKey"):
+        account_of(resolve(named, environ))
+
+
+def test_an_installation_without_the_file_has_no_account(tmp_path: Path) -> None:
+    environ = {"HOME": "/nonexistent", "ROCKETMQ_HOME": str(tmp_path)}
+    assert account_of(resolve({}, environ)) is None
+    named = resolve({"tools_yml": str(tmp_path / "none.yml")}, environ)
+    with pytest.raises(ConfigError, match=r"none\.yml"):
+        account_of(named)
+
+
+def test_a_command_prints_the_secret() -> None:
+    given = settings(access_key="ak", secret_key_command="printf s3cret")
+    assert account_of(given) == ("ak", "s3cret")

@@ -110,5 +110,25 @@ def test_an_export_that_would_be_incomplete_is_not_written(
     assert source("metadata", "apply", "f.json", "--yes", *hung).status in (3, 5)
 
 
+def test_a_user_of_the_file_needs_a_password_and_is_named(source: Run, tmp_path: Path) -> None:
+    """The broker of this test has no ACL 2.0, so a password is the only thing that is missing."""
+    source("metadata", "export", "--out", "f.json")
+    content = json.loads((tmp_path / "f.json").read_text())
+    fields = {"userType": "Normal", "userStatus": "enable"}
+    content["items"] = [{"kind": "user", "name": "alice", "brokerName": None, "fields": fields}]
+    (tmp_path / "users.json").write_text(json.dumps(content))
+    done = source("metadata", "apply", "users.json", "--yes")
+    assert done.status == 1
+    assert "user alice does not exist, and no password is given for it" in done.err
+    assert "--secrets-file, or set MQADMIN_USER_PASSWORD_ALICE" in done.err
+    (tmp_path / "secrets").write_text("alice=topsecret\n")
+    dry = source("metadata", "apply", "users.json", "--secrets-file", "secrets", "--dry-run")
+    assert (dry.status, "topsecret" in dry.out + dry.err) == (0, False)
+    refused = ("--secrets-file", "secrets", "--plan", "x.plan")
+    assert source("metadata", "apply", "users.json", *refused).status == 2
+    planned = source("metadata", "apply", "users.json", "--plan", "x.plan")
+    assert "a plan file contains no passwords" in planned.err
+
+
 def test_a_closed_pipe_is_not_an_error(source: Run, closed_pipe: Run) -> None:
     assert closed_pipe("metadata", "export", "-o", "json")[0] == 0

@@ -1,4 +1,4 @@
-"""``mqadmin store inspect`` of timer files, check points and transactions."""
+"""``mqadmin store inspect`` of timer files, check points, transactions and static topics."""
 
 import json
 from collections.abc import Callable
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.made_store import MadeStore, mapping_file, segment
 
 Run = Callable[..., Any]
 
@@ -49,6 +51,7 @@ def test_timer_files_are_recognised(mqadmin: Run, golden_store: Callable[..., Pa
         ("pop", ("--from", "3")),
         ("transaction", ("--queue", "0")),
         ("ext", ("--body", "text")),
+        ("static", ("--key", "k")),
     ],
 )
 def test_a_condition_that_a_kind_cannot_apply_is_refused(
@@ -56,3 +59,24 @@ def test_a_condition_that_a_kind_cannot_apply_is_refused(
 ) -> None:
     store = str(golden_store("delay-533") / "store")
     assert mqadmin("store", "inspect", store, "--kind", kind, *words).status == 2
+
+
+def test_static_topics_are_listed_by_segment(mqadmin: Run, tmp_path: Path) -> None:
+    made = MadeStore(tmp_path / "store")
+    made.put("TopicS", 0)
+    made.write_all()
+    items = [segment(0, "other", end=8), segment(1, "this", logic=-1)]
+    (made.root / "config" / "topicQueueMapping.json").write_text(mapping_file(TopicS={0: items}))
+    words = ("store", "inspect", str(made.root), "--kind", "static", "--topic", "TopicS")
+    found = json.loads(mqadmin(*words, "-o", "json").out)["items"]
+    assert found == [
+        {
+            "topic": "TopicS", "queueId": 0, "gen": gen, "brokerName": name, "brokerQueueId": 0,
+            "logicOffset": logic, "startOffset": 0, "endOffset": end, "sends": sends,
+            "epoch": 1000, "totalQueues": 1,
+        }
+        for gen, name, logic, end, sends in (
+            (0, "other", 0, 8, False), (1, "this", None, None, True)
+        )
+    ]  # fmt: skip
+    assert mqadmin(*words, "--queue", "7").status == 1

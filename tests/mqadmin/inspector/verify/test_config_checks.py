@@ -313,3 +313,12 @@ def test_losses_of_damaged_bodies_are_counted_with_their_queue(sound: MadeStore,
     found, result = check(sound.root)
     assert [(one.kind, one.physical_offset) for one in found] == [("crc", physical)]
     assert [(row.topic, row.queue_id, row.messages) for row in result.losses] == [("TopicB", 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("1000", 1000), (" 7 ", 7), ("", 0), ("-1", 0), ("²", 0), ("1.5", 0), ("0x10", 0)],
+)
+def test_a_setting_that_is_not_a_number_is_0(text: str, number: int) -> None:
+    assert Settings(values={"timerPrecisionMs": text}).number("timerPrecisionMs") == number
+    assert Settings().number("timerPrecisionMs") == 0

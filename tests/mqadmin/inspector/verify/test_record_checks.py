@@ -147,7 +147,9 @@ def test_a_half_message_that_has_expired_is_not_looked_for(tmp_path: Path, check
     assert check(store.root).found == []
 
 
-@pytest.mark.parametrize("body", [b"", b"x", b"1,,2", b",1", b"-1", b"1 2"])
+@pytest.mark.parametrize(
+    "body", [b"", b"x", b"1,,2", b",1", b"-1", b"1 2", b"9" * 20, b"9" * 5_000]
+)
 def test_an_op_record_without_a_list_of_offsets_is_reported(
     tmp_path: Path, check, body: bytes
 ) -> None:

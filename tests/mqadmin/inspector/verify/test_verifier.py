@@ -414,7 +414,7 @@ FAULTS = [
 # Kinds that files alone cannot have; filler units are left by repairs (tests/mqadmin/repair).
 # Planted in the tests of derived/: timer files and extensions; check points are inspected only.
 DERIVED = {"timerCheck", "timerWheel", "timerLog", "timerRecord", "timerMissing", "extUnit"}
-ELSEWHERE = {"unreadable", "content", "bridge", "checkPoint"} | DERIVED
+ELSEWHERE = {"unreadable", "content", "bridge", "checkPoint", "staticTopic"} | DERIVED
 
 
 def roots(folder: Path) -> Iterator[Path]:

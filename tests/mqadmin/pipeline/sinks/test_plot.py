@@ -16,6 +16,7 @@ from mqadmin.pipeline.sinks.plot import (
     BarChart,
     LineChart,
     Series,
+    draw_statistics,
     format_value,
     group_series,
     render,
@@ -212,4 +213,9 @@ def test_without_matplotlib_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ConfigError, match="matplotlib, which is not installed") as raised:
         plot.check_plot_path(str(tmp_path / "a.svg"))
-    assert raised.value.hint == "pip install 'mqadmin[spark,plot]'"
+    assert raised.value.hint == "pip install 'mqadmin[plot]'"
+
+
+def test_statistics_without_rows_are_not_drawn(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no rows"):
+        draw_statistics("topic", [], str(tmp_path / "x.svg"))

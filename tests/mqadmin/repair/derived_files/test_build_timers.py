@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from broker.store.format.commitlog import Damage
+from broker.store.format.timer import LOG_BLANK_SIZE, LOG_UNIT_SIZE
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.delayed.timers import pending_timers
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.repair.derived_files.build_timers import is_rebuilt_part
 from mqadmin.repair.plan import make_plan
 from mqadmin.repair.store_repair import repair
 
@@ -65,3 +68,45 @@ def test_the_chain_of_a_repaired_slot_is_in_the_order_of_arrival(
             places = [unit.physical_offset for _, unit in files.chain(slot) if unit]
             assert places == sorted(places, reverse=True)
         assert any(slot.number == 2 for _, slot in slots)
+
+
+@pytest.mark.parametrize("size", [164, 4096, 60])
+def test_units_do_not_cross_the_end_of_a_timer_log_file(
+    golden_store: Callable[..., Path], tmp_path: Path, size: int
+) -> None:
+    """The length is that of the old files, without them mappedFileSizeTimerLog."""
+    folder = golden_store("delay-533", copy=True) / "store"
+    before = pending(folder)
+    break_log(folder)
+    (folder / "broker.conf").write_text(
+        f"storePathRootDir={folder}\nmappedFileSizeTimerLog={size}\n"
+    )
+    done = repair(make_plan(StoreDirectory(folder)), tmp_path / "copy")
+    assert done.ok, done.findings
+    assert pending(tmp_path / "copy") == before
+    with TimerFiles(StoreDirectory(tmp_path / "copy")) as files:
+        length = max(size, LOG_UNIT_SIZE + LOG_BLANK_SIZE)
+        assert {file.length for file in files.log_files} == {length}
+        assert [file.start for file in files.log_files] == [
+            number * length for number in range(len(files.log_files))
+        ]
+        for _, position, unit in files.units():
+            assert not isinstance(unit, Damage)
+            assert position % length + LOG_UNIT_SIZE + LOG_BLANK_SIZE <= length
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("consumequeue_ext/T/0/00000000000000000000", True),
+        ("consumequeue_ext/T/1/00000000000000000000", False),
+        ("consumequeue_ext/U/0/00000000000000000000", False),
+        ("consumequeue_ext/T/²/00000000000000000000", False),
+        ("consumequeue_ext/T/0", False),
+        ("consumequeue/T/0/00000000000000000000", False),
+    ],
+)
+def test_extension_files_of_rebuilt_queues_are_recognised(name: str, part: bool) -> None:
+    """Only they are left out of a copy: their units contain tags codes then."""
+    root = Path("/store")
+    assert is_rebuilt_part(root / name, root, {("T", 0)}) is part

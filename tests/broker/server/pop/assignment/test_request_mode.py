@@ -4,7 +4,8 @@ import pytest
 
 from broker.errors import RemoteProtocolError
 from broker.server.pop.assignment import request_mode
-from broker.server.pop.assignment.request_mode import MessageRequestModeTable, RequestMode
+from broker.server.pop.assignment.request_mode import MODES, MessageRequestModeTable, RequestMode
+from tests.support.json_mutations import failures
 
 
 def mode(topic="T", group="G", kind="POP") -> RequestMode:
@@ -60,3 +61,19 @@ def test_a_copied_table_replaces_everything_and_leaves_out_invalid_modes() -> No
     assert table.get("T", "Bad") is None
     assert table.effective("T", "Kept", mode()).mode == "PULL"
     assert table.effective("New", "G", mode(kind="PULL")).mode == "POP"
+
+
+def test_a_table_with_a_value_of_another_type_is_loaded_or_refused() -> None:
+    document = {"T": {"G": {"consumerGroup": "G", "mode": "POP", "popShareQueueNum": 3}}}
+
+    def load(changed: object) -> None:
+        if not isinstance(changed, dict):
+            return  # decode_config has refused it
+        table = MessageRequestModeTable()
+        table.load(changed)
+        for groups in table.to_file().values():
+            assert all(wire["mode"] in MODES for wire in groups.values())
+
+    accepted, wrong = failures(load, document)
+    assert wrong == []
+    assert accepted > 0

@@ -15,6 +15,7 @@ from broker.message.properties import encode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server import slices
 from broker.server.processor.send import send
+from broker.store import encoded_batch
 from broker.store.results import PutMessageStatus
 
 UNIQ_KEY = "AC11000100012A139A5518B4AAC20000"
@@ -436,7 +437,8 @@ class TestBatch:
     def test_long_batch_is_taken_apart_in_slices(self, desk, monkeypatch) -> None:
         desk.topic("Orders")
         monkeypatch.setattr(send, "PARSED_AT_ONCE_BYTES", 0)
-        monkeypatch.setattr(send, "ITEMS_PER_SLICE", 2)
+        monkeypatch.setattr(send, "STEPS_PER_SLICE", 1)
+        monkeypatch.setattr(encoded_batch, "ITEMS_PER_STEP", 2)
         turns: list[int] = []
 
         async def noting_sleep(_):
@@ -445,7 +447,7 @@ class TestBatch:
         monkeypatch.setattr(slices.asyncio, "sleep", noting_sleep)
         answer = self.batch(desk, self.three() * 2)
         assert answer.code == 0
-        assert turns == [0, 0, 0], "stored in one go when everything is taken apart"
+        assert turns == [0, 0], "stored in one go when everything is taken apart"
         stored = desk.messages("Orders", 1)
         assert [m.body for m in stored] == [b"0", b"1", b"2"] * 2
         assert answer.ext_fields["msgId"] == ",".join(m.offset_msg_id for m in stored)
@@ -453,7 +455,8 @@ class TestBatch:
     def test_topic_that_changes_meanwhile_is_checked_again(self, desk, monkeypatch) -> None:
         desk.topic("Orders")
         monkeypatch.setattr(send, "PARSED_AT_ONCE_BYTES", 0)
-        monkeypatch.setattr(send, "ITEMS_PER_SLICE", 2)
+        monkeypatch.setattr(send, "STEPS_PER_SLICE", 1)
+        monkeypatch.setattr(encoded_batch, "ITEMS_PER_STEP", 2)
 
         async def shrink(_):
             desk.topic("Orders", queues=1)

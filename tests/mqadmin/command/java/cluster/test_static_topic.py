@@ -20,7 +20,8 @@ def test_the_mapping_before_and_after_is_written_and_a_refusal_named(
     done = java("updateStaticTopic -t Static -c DefaultCluster -qn 2")
     assert done.status in (0, 4)
     (after,) = tmp_path.glob("Static-*.after")
-    assert json.loads(after.read_text()) == {"broker-a": {"queues": [0, 1]}}
+    state = {"totalQueues": 2, "queue0": "broker-a/0", "queue1": "broker-a/1"}
+    assert json.loads(after.read_text()) == {"broker-a": state}
     (before,) = tmp_path.glob("Static-*.before")
     assert json.loads(before.read_text()) == {}
     assert f"written to file {before}" in done.out
@@ -41,7 +42,8 @@ def test_a_static_topic_is_extended_with_its_queues_in_place(java: Run, tmp_path
     (before,) = tmp_path.glob("Wider-*.before")
     (after,) = tmp_path.glob("Wider-*.after")
     assert json.loads(before.read_text())["broker-a"]["mappingDetail"]["totalQueues"] == 2
-    assert json.loads(after.read_text()) == {"broker-a": {"queues": [0, 1, 2]}}
+    queues = {f"queue{number}": f"broker-a/{number}" for number in range(3)}
+    assert json.loads(after.read_text()) == {"broker-a": {"totalQueues": 3, **queues}}
 
 
 def test_a_remapping_to_the_same_broker_moves_nothing_and_writes_both_files(

@@ -68,3 +68,30 @@ def test_damage_is_reported_and_the_rest_is_counted(mqadmin: Run, golden_store: 
     ]
     assert counts[1] == counts[0] - 1
     assert json.loads(done.out)["errors"][0]["physicalOffset"] == 332
+
+
+def test_bars_are_relative_to_the_largest_row(mqadmin: Run, store: Path) -> None:
+    done = mqadmin("store", "stats", str(store), "--by", "size", "--bars")
+    assert done.status == 0, done.err
+    head, *lines = done.out.splitlines()
+    assert head.split()[-1] == "BAR"
+    cells = {int(line.split()[1]): line.count("█") for line in lines}
+    assert max(cells.values()) == cells[max(cells)] == 30
+    assert sorted(cells, key=lambda count: cells[count]) == sorted(cells)
+
+
+def test_bars_are_refused_where_there_is_none_to_draw(mqadmin: Run, store: Path) -> None:
+    assert mqadmin("store", "stats", str(store), "--bars", "-o", "json").status == 2
+
+
+def test_a_plot_has_a_bar_per_row(mqadmin: Run, store: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "sizes.svg"
+    words = ("--by", "size", "--plot", str(path), "-o", "json")
+    done = mqadmin("store", "stats", str(store), *words)
+    assert done.status == 0, done.err
+    rows = json.loads(done.out)["items"]
+    text = path.read_text()
+    assert "Messages by size" in text
+    assert text.count('id="bar-0-') == len(rows)
+    assert mqadmin("store", "stats", str(store), "--plot", "x.gif").status == 2

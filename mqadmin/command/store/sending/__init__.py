@@ -1,0 +1,1 @@
+"""The verb of ``mqadmin store`` that sends: ``import``."""

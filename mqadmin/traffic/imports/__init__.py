@@ -1,0 +1,1 @@
+"""Sending the messages of a store or of an export to a cluster."""
