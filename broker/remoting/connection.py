@@ -203,12 +203,16 @@ class Connection(asyncio.Protocol):
             self._feed(data)
 
     def _feed(self, data: bytes) -> None:
-        endpoint = self.endpoint
         self.read_bytes = len(data)
+        ingest = self.endpoint.ingest
+        rest = data if ingest is None or self.backlog else ingest_read(self, ingest, data)
+        if rest is not None:
+            self.serve_data(rest)
+
+    def serve_data(self, data: bytes) -> None:
+        """Decode received bytes and serve each request; never raises."""
+        endpoint = self.endpoint
         try:
-            ingest = endpoint.ingest
-            if ingest is not None and not self.backlog:
-                data = ingest_read(self, ingest, data)
             commands = self.decoder.feed(data)
             if self.unfinished or not commands:
                 self._count_unfinished()
@@ -223,10 +227,13 @@ class Connection(asyncio.Protocol):
         except RemoteProtocolError as error:
             self._refuse(error)
         except Exception as error:
-            endpoint.peer_log.warning(
-                self.remote_address, "its bytes could not be processed: closing", error=error
-            )
-            self.abort(error)
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """Close the connection after an unexpected error, which is logged with its trace."""
+        text = "its bytes could not be processed: closing"
+        self.endpoint.peer_log.warning(self.remote_address, text, error=error)
+        self.abort(error)
 
     def _refuse_broken(self) -> None:
         """Close a stream that cannot be decoded further, once the valid frames are served."""
@@ -423,12 +430,8 @@ class Connection(asyncio.Protocol):
     def _answered(self, command: RemotingCommand) -> None:
         future = self.calls.get(command.opaque)
         if future is None:
-            log.debug(
-                "%s: answer to no call: opaque %d code %d",
-                self.remote_address,
-                command.opaque,
-                command.code,
-            )
+            text = f"answer to no call: opaque {command.opaque} code {command.code}"
+            log.debug("%s: %s", self.remote_address, text)
         elif not future.done():
             future.set_result(command)
 
@@ -486,12 +489,9 @@ class Connection(asyncio.Protocol):
             self.active_tick = self.endpoint.tick
         elif not self.dialled and self._over_limit():
             unsent = transport.get_write_buffer_size()
-            log.warning(
-                "%s: does not read: %d unsent bytes are over the limit of %d: closing",
-                self.remote_address,
-                unsent,
-                self.endpoint.limits.unsent_limit_bytes,
-            )
+            limit = self.endpoint.limits.unsent_limit_bytes
+            text = f"does not read: {unsent} unsent bytes are over the limit of {limit}: closing"
+            log.warning("%s: %s", self.remote_address, text)
             self.abort(None)
 
     def count_unsent(self) -> None:

@@ -32,7 +32,7 @@ from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
 from broker.server.flow_control.lanes import lane_limits
 from broker.server.ha.replication import Replication
-from broker.server.ingest.loader import IngestLoader
+from broker.server.ingest.loader import IngestLoader, is_forced
 from broker.server.load_report import report_recovery, report_unknown_topics
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.pop.assignment.route_lookup import RouteLookup
@@ -251,6 +251,8 @@ class BrokerController:
         self._ingest = server.ingest = IngestLoader(
             context, server, lambda: sends.parts, context.ingest, self._in_thread
         )
+        if is_forced():
+            self._ingest.force()
 
     def _start_delivery(self) -> None:
         """Start the services that append: delays, timers, transactions, redelivery after pops.

@@ -52,7 +52,7 @@ class BlockWriter:
 
     def destination(self, now_ms: int) -> Destination | None:
         """Return the place of the next record, None if puts are refused or need more checks."""
-        if self._flags.refusal is not None or self._writer.multi_dispatch:
+        if self._flags.refusal is not None:
             return None
         log = self._log
         return Destination(log.max_offset, log.capacity, max(now_ms, log.last_store_timestamp))

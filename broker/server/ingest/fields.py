@@ -46,7 +46,10 @@ SPECIAL_NAMES: Final = tuple(
         props.PROPERTY_CLUSTER,
     )
 )
+# Texts anywhere in the properties that need the plain path, as in send_target.is_special and
+# StoreWriter.
 TIMER_START: Final = b"TIMER_D"
+MULTI_DISPATCH: Final = props.PROPERTY_INNER_MULTI_DISPATCH.encode()
 
 
 def name_table(names: tuple[bytes, ...]) -> "tuple[NDArray[np.uint8], NDArray[np.int64]]":

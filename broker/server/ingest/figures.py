@@ -5,13 +5,12 @@ class IngestFigures:
     """Counters of one broker.
 
     ``frames`` sends served by compiled loops, ``reads`` calls of the loops that served any,
-    ``offered`` reads that a connection offered, ``state`` of the loader for reports.
+    ``state`` of the loader for reports.
     """
 
-    __slots__ = ("frames", "offered", "reads", "state")
+    __slots__ = ("frames", "reads", "state")
 
     def __init__(self) -> None:
         self.frames = 0
         self.reads = 0
-        self.offered = 0
         self.state = "off"

@@ -8,6 +8,9 @@
 Importing numba and loading machine code cost a second of processor time and about 130 MiB, so a
 broker that receives few messages never does it. A child process fills the cache first; then a
 thread imports the modules and loads the code. Reads are served by the plain path meanwhile.
+
+With the environment variable ``MQ_INGEST=fast`` a broker loads at its start and offers each read,
+whatever its size: the suites of the plain path then check this one.
 """
 
 import importlib
@@ -20,7 +23,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.remoting.ingest import IngestPeer
+from broker.remoting.ingest import LEAST_BYTES, LEAST_FRAMES, IngestPeer
 from broker.remoting.protocol.codes import RequestCode
 from broker.server.context import BrokerContext
 from broker.server.ingest.figures import IngestFigures
@@ -39,6 +42,7 @@ START_READS: Final = 1_000
 
 PERIOD_S: Final = 10.0
 REQUIRED: Final = ("numpy", "numba")
+FORCE_VARIABLE: Final = "MQ_INGEST"
 _SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
 _JSON_STARTS: Final = tuple(b'{"code":%d,' % code for code in _SENDS)
 _BINARY_STARTS: Final = tuple(code.to_bytes(2, "big") for code in _SENDS)
@@ -58,6 +62,9 @@ class Child(Protocol):
 
 class IngestLoader:
     """Takes no frame; replaces itself at ``server.ingest`` by the compiled loops."""
+
+    least_bytes = LEAST_BYTES
+    least_frames = LEAST_FRAMES
 
     def __init__(
         self,
@@ -79,11 +86,10 @@ class IngestLoader:
         self._child: Child | None = None
         figures.state = "waiting"
 
-    def take(self, peer: IngestPeer, data: bytes) -> int:
+    def take(self, peer: IngestPeer, data: bytes, start: int) -> int:
         """Count a read that starts with a send; start loading when there were many of them."""
-        self._figures.offered += 1
-        if not starts_with_send(data):
-            return 0
+        if start or not starts_with_send(data):
+            return start
         now_s = time.monotonic()
         if now_s > self._period_ends_s:
             self._period_ends_s = now_s + PERIOD_S
@@ -91,12 +97,19 @@ class IngestLoader:
         self._left -= 1
         if self._left == 0 and self._figures.state == "waiting":
             self.start()
-        return 0
+        return start
 
     def start(self) -> None:
         """Load in a thread; the plain path serves all reads until it has ended."""
         self._figures.state = "loading"
         self._in_thread(self._load, self._loaded)
+
+    def force(self) -> None:
+        """Load now, and take every read."""
+        self._figures.state = "loading"
+        kernels = importlib.import_module("broker.server.ingest.warm_up").load()
+        self._prepare(kernels, least_bytes=1, least_frames=1)
+        self._loaded(None)
 
     def stop(self) -> None:
         """End the loading; called when the broker stops."""
@@ -127,12 +140,17 @@ class IngestLoader:
             if own_cache:
                 os.environ.pop(compiling.CACHE_VARIABLE, None)
                 shutil.rmtree(own_cache, ignore_errors=True)
+        self._prepare(kernels, LEAST_BYTES, LEAST_FRAMES)
+
+    def _prepare(self, kernels: object, least_bytes: int, least_frames: int) -> None:
         module = importlib.import_module("broker.server.ingest.vectorized_ingest")
 
         def install() -> None:
             ingest = module.VectorizedIngest(
                 self._context, self._server, self._parts, kernels, self._figures
             )
+            ingest.least_bytes = least_bytes
+            ingest.least_frames = least_frames
             self._context.on_config_change.append(ingest.settings_changed)
             self._server.ingest = ingest
 
@@ -151,6 +169,11 @@ class IngestLoader:
         self._server.ingest = None
         level = logging.INFO if isinstance(error, ModuleNotFoundError) else logging.WARNING
         log.log(level, "vectorized ingest: unavailable, the plain path serves: %s", error)
+
+
+def is_forced() -> bool:
+    """Whether this process is to load ingest at the start of a broker."""
+    return os.environ.get(FORCE_VARIABLE) == "fast"
 
 
 def starts_with_send(data: bytes) -> bool:

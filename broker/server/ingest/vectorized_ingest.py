@@ -7,7 +7,6 @@ offsets, the end of the log and counters are read before the loops run and writt
 form.
 """
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -21,7 +20,8 @@ from broker.message.record import (
     HOST_V6_SIZE,
     field_position,
 )
-from broker.remoting.ingest import IngestPeer
+from broker.remoting.connection import now_s
+from broker.remoting.ingest import LEAST_BYTES, LEAST_FRAMES, IngestPeer
 from broker.remoting.lag import LAG_LIMIT_S
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
@@ -82,7 +82,10 @@ class OpenPlace(NamedTuple):
 
 
 class VectorizedIngest:
-    """Serves sends from the start of a read; see :class:`broker.remoting.ingest.ReadIngest`."""
+    """Serves sends of a read; see :class:`broker.remoting.ingest.ReadIngest`."""
+
+    least_bytes = LEAST_BYTES
+    least_frames = LEAST_FRAMES
 
     def __init__(
         self,
@@ -125,18 +128,18 @@ class VectorizedIngest:
 
     # ---- one read
 
-    def take(self, peer: IngestPeer, data: bytes) -> int:
-        """Serve ordinary sends from the start of ``data``; return the number of bytes they have."""
-        now_s = time.monotonic()
-        if not self._is_open(peer) or self._server.share.begin(now_s) < now_s:
-            return 0
-        position = 0
+    def take(self, peer: IngestPeer, data: bytes, start: int) -> int:
+        """Serve ordinary sends from position ``start`` on; return the position after them."""
+        began_s = now_s()
+        if not self._is_open(peer) or self._server.share.begin(began_s) < began_s:
+            return start
+        position = start
         while position < len(data):
             end = self._take_rows(peer, data, position)
             if end == position:
                 break
             position = end
-        elapsed_s = time.monotonic() - now_s
+        elapsed_s = now_s() - began_s
         if elapsed_s > LAG_LIMIT_S:
             self._server.slow(RequestCode.SEND_MESSAGE_V2, elapsed_s)
         return position

@@ -14,6 +14,7 @@ import numpy as np
 
 from broker.common.java import INT32_MAX
 from broker.common.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from broker.errors import StoreError
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.format.commitlog import BLANK_HERE, check_record
 from broker.store.format.indexfile import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader
@@ -59,6 +60,8 @@ def put_entries(index: IndexService, entries: "Int64s") -> None:
         shape = np.array((file.slots, file.max_entries), dtype=np.int64)
         view = np.frombuffer(file.file.mapping, dtype=np.uint8)
         taken = int(kernels.put_entries(view, shape, header, entries[:, done:]))
+        if taken < 0:
+            raise StoreError(f"{file.file.path}: not an index file of {file.slots} slots")
         if taken:
             file.read_header(IndexHeader._make(header.tolist()))
             file.header_flushed = file.synced = False

@@ -93,10 +93,13 @@ def test_refused_puts_have_no_destination(pair) -> None:
     assert store.blocks.destination(0) is not None
 
 
-def test_multi_dispatch_takes_no_blocks(tmp_path: Path) -> None:
+def test_a_block_in_a_store_with_light_queues_reaches_its_queue(tmp_path: Path) -> None:
     stores = Stores(tmp_path)
     store = stores.start(stores.config(enable_lmq=True, enable_multi_dispatch=True))
-    assert store.blocks.destination(0) is None
+    store.put_message(message(0, "TopicA"))
+    append_block(store, [message(number, "TopicA") for number in range(1, 4)])
+    store.dispatch()
+    assert store.get_max_offset("TopicA", 0) == 4
     stores.close(store)
 
 

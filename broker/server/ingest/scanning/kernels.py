@@ -18,6 +18,7 @@ from broker.server.ingest.fields import (
     FRAME_LIMIT,
     HEADER_LIMIT,
     LONG_NAMES,
+    MULTI_DISPATCH,
     PROPERTIES_LIMIT,
     SHORT_NAMES,
     SPECIAL_NAMES,
@@ -71,6 +72,7 @@ _SPECIAL, _SPECIAL_LENGTHS = name_table(SPECIAL_NAMES)
 _NAMED, _NAMED_LENGTHS = name_table((b"UNIQ_KEY", b"TAGS", b"KEYS", b"WAIT"))
 _FALSE = np.frombuffer(b"false", dtype=np.uint8)
 _TIMER = np.frombuffer(TIMER_START, dtype=np.uint8)
+_LIGHT = np.frombuffer(MULTI_DISPATCH, dtype=np.uint8)
 _ESCAPES = np.zeros(256, dtype=np.uint8)
 for _letter, _byte in (
     *zip(b'"\\/', b'"\\/', strict=True),
@@ -84,7 +86,7 @@ for _digit, _byte in enumerate(b"ABCDEF"):
     _HEX[_byte] = 10 + _digit
 
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _OPENING, _CLOSING = 34, 92, 44, 58, 123, 125
-_MINUS, _ZERO, _NINE, _LETTER_U, _LETTER_T = 45, 48, 57, 117, 84
+_MINUS, _ZERO, _NINE, _LETTER_U, _LETTER_T, _LETTER_I = 45, 48, 57, 117, 84, 73
 _INT32_MAX = 0x7FFFFFFF
 _MAX_DIGITS = 18
 _FIXED_HEADER = 21  # of the ROCKETMQ form without remark, up to the first ext field
@@ -385,6 +387,15 @@ def _property(text, start, mark, stop, row):
 
 
 @njit(cache=True, nogil=True)
+def _needs_plain_path(text, at, stop):
+    """Whether a text starts here that the plain path searches for anywhere in the properties."""
+    for name in (_TIMER, _LIGHT):
+        if at + name.shape[0] <= stop and _equal(text, at, name, name.shape[0]):
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
 def _properties(text, start, stop, row):
     """Check a property string and note UNIQ_KEY, TAGS and KEYS; False if it is unusual."""
     row[UNIQ_KEY_AT] = row[TAGS_AT] = row[KEYS_AT] = -1
@@ -405,7 +416,7 @@ def _properties(text, start, stop, row):
                 return False
             piece = at + 1
             mark = np.int64(-1)
-        elif byte == _LETTER_T and at + 7 <= stop and _equal(text, at, _TIMER, 7):
+        elif byte in (_LETTER_T, _LETTER_I) and _needs_plain_path(text, at, stop):
             return False
         at += 1
     if row[UNIQ_KEY_AT] < 0:

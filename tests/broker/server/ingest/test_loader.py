@@ -44,7 +44,7 @@ def setup(desk) -> Setup:
 
 def offer(setup: Setup, reads: int) -> None:
     for _ in range(reads):
-        assert setup.loader.take(None, send_frame(1)) == 0
+        assert setup.loader.take(None, send_frame(1), 0) == 0
 
 
 def test_a_broker_with_little_traffic_loads_nothing(setup, monkeypatch) -> None:
@@ -74,6 +74,17 @@ def test_many_reads_with_several_frames_load_it(setup, monkeypatch) -> None:
     setup.run()
     assert setup.figures.state == "active"
     assert setup.server.ingest is not setup.loader
+
+
+def test_a_forced_broker_takes_each_read_from_its_start(setup, monkeypatch) -> None:
+    pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
+    setup.loader.force()
+    assert setup.figures.state == "active"
+    ingest = setup.server.ingest
+    assert (ingest.least_bytes, ingest.least_frames) == (1, 1)
+    for value, forced in (("fast", True), ("plain", False), ("", False)):
+        monkeypatch.setenv(loading.FORCE_VARIABLE, value)
+        assert loading.is_forced() is forced
 
 
 def test_without_the_extra_the_plain_path_stays(setup, monkeypatch, caplog) -> None:
