@@ -243,7 +243,8 @@ class BrokerController:
     def _offer_ingest(self) -> None:
         """Let whole reads take the vectorized path, where nothing but the store refuses a send."""
         context, server = self.context, self._server
-        if not context.config.vectorized_ingest_enable or context.config.is_slave:
+        enabled = context.config.vectorized_ingest_enable or is_forced()
+        if not enabled or context.config.is_slave:
             return
         if context.durability.refuses:  # each put asks for its replicas first
             return

@@ -71,7 +71,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     transaction_op_batch_interval: int = 3_000
     transaction_metric_flush_interval: int = 3_000
     start_accept_send_request_time_stamp: int = 0
-    vectorized_ingest_enable: bool = True
+    vectorized_ingest_enable: bool = False
     recall_message_enable: bool = False
     allow_recall_when_broker_not_writeable: bool = True
     validate_system_topic_when_update_topic: bool = True

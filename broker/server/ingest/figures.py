@@ -14,3 +14,7 @@ class IngestFigures:
         self.frames = 0
         self.reads = 0
         self.state = "off"
+
+    def share(self, stored: int) -> float:
+        """The share of ``stored`` messages that took the vectorized path, 0 to 1."""
+        return self.frames / stored if stored else 0.0

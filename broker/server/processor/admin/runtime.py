@@ -64,6 +64,7 @@ def runtime_info(
         "vectorizedIngestState": context.ingest.state,
         "vectorizedIngestMessages": str(context.ingest.frames),
         "vectorizedIngestReads": str(context.ingest.reads),
+        "vectorizedIngestShare": f"{context.ingest.share(context.store.writer.put_count):.3f}",
     }
     if context.server is not None:
         server = context.server

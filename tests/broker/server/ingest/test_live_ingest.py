@@ -28,6 +28,7 @@ class Live:
             "mappedFileSizeCommitLog": str(1 << 20),
             "maxHashSlotNum": "1000",
             "maxIndexNum": "4000",
+            "vectorizedIngestEnable": "true",
             **properties,
         }
         self.controller = BrokerController(Settings(values), listen=[("127.0.0.1", 0)])
