@@ -42,6 +42,7 @@ START_READS: Final = 1_000
 
 PERIOD_S: Final = 10.0
 REQUIRED: Final = ("numpy", "numba")
+LIBRARIES: Final = ("numpy", "llvmlite")  # packages of large shared libraries
 FORCE_VARIABLE: Final = "MQ_INGEST"
 _SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
 _JSON_STARTS: Final = tuple(b'{"code":%d,' % code for code in _SENDS)
@@ -135,12 +136,14 @@ class IngestLoader:
             self._compile(compiling.CompilingChild())
             if self._stopped.is_set():
                 return
-            kernels = importlib.import_module("broker.server.ingest.warm_up").load()
+            with compiling.short_turns():
+                compiling.preload_libraries(LIBRARIES)
+                kernels = importlib.import_module("broker.server.ingest.warm_up").load()
+                self._prepare(kernels, LEAST_BYTES, LEAST_FRAMES)
         finally:
             if own_cache:
                 os.environ.pop(compiling.CACHE_VARIABLE, None)
                 shutil.rmtree(own_cache, ignore_errors=True)
-        self._prepare(kernels, LEAST_BYTES, LEAST_FRAMES)
 
     def _prepare(self, kernels: object, least_bytes: int, least_frames: int) -> None:
         module = importlib.import_module("broker.server.ingest.vectorized_ingest")

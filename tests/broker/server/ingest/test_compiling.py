@@ -4,6 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from broker.server.ingest import compiling
 
 
@@ -34,3 +36,16 @@ def test_a_missing_folder_is_created_and_a_file_is_not_a_folder(tmp_path: Path) 
     assert compiling.can_write(tmp_path / "a" / "b")
     (tmp_path / "file").write_bytes(b"")
     assert not compiling.can_write(tmp_path / "file")
+
+
+def test_other_threads_get_the_interpreter_lock_often_while_code_is_loaded() -> None:
+    before = sys.getswitchinterval()
+    with compiling.short_turns():
+        assert sys.getswitchinterval() <= 0.001
+    assert sys.getswitchinterval() == before
+
+
+def test_large_libraries_are_loaded_before_their_import() -> None:
+    pytest.importorskip("numba", reason="the libraries belong to the extra 'fast'")
+    assert compiling.preload_libraries(("numpy", "llvmlite")) >= 2
+    assert compiling.preload_libraries(("no_such_package",)) == 0
