@@ -97,7 +97,7 @@ def test_a_block_in_a_store_with_light_queues_reaches_its_queue(tmp_path: Path) 
     stores = Stores(tmp_path)
     store = stores.start(stores.config(enable_lmq=True, enable_multi_dispatch=True))
     store.put_message(message(0, "TopicA"))
-    append_block(store, [message(number, "TopicA") for number in range(1, 4)])
+    append_block(store, [message(0, "TopicA") for _ in range(3)])
     store.dispatch()
     assert store.get_max_offset("TopicA", 0) == 4
     stores.close(store)
