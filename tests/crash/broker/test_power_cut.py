@@ -49,9 +49,14 @@ def show(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 
 
 def record(rng: random.Random, flush: str, *, lives: int = 1, steps: int = STEPS) -> Recording:
+    def script(traffic: Traffic) -> None:
+        traffic.steps(steps // lives)
+        while is_forced() and not traffic.broker.context.ingest.frames:
+            traffic.step()
+
     recording = Recording(rng, flush)
     for _ in range(lives):
-        recording.live(lambda traffic: traffic.steps(steps // lives))
+        recording.live(script)
     assert bool(recording.ingested) == is_forced(), "the path of MQ_INGEST took the sends"
     return recording
 
