@@ -315,11 +315,11 @@ def test_a_mixed_group_has_one_owner_per_queue_and_loses_nothing(
 
 
 MEMBER = """
-import sys, time
+import os, sys, time
 from broker.client import *
 def listener(messages, context):
     for message in messages:
-        print(message.body.decode(), flush=True)
+        os.write(1, message.body + b"\\n")  # listeners run in threads: print would mix lines
     return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 config = ConsumerConfig(consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
 consumer = PushConsumer(sys.argv[2], sys.argv[1], config)

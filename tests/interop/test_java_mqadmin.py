@@ -99,6 +99,8 @@ MASKS = [
     # clusterList: rates, ratio of the disk
     (r" *\d+\.\d+\(\d+,\d+ms(\|\d+,\d+ms)?\)", " <rate>"),
     (r"\d+\.\d{4} +(true|false)", r"<ratio> \1"),
+    # the seconds that the timer of a loaded machine is late
+    (r"\b\d-0\(0\.0w", "<seconds>-0(0.0w"),
     (r"(?<=0, 0\.0\)) +\d+ +\d+\.\d\d ", "<pages, hours> "),
 ]
 

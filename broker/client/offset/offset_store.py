@@ -63,21 +63,42 @@ class RemoteBrokerOffsetStore:
         return await self._instance.api.consumer_offset(address, self._group, queue)
 
     async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
-        """Send changed offsets to the brokers; failures are logged and repeated next time."""
+        """Send changed offsets to the brokers; failures are logged and repeated next time.
+
+        With ``wait`` the offsets are read back and a lower one is sent again: a broker executes
+        requests in several threads, and a pull or one-way commit sent before may come after.
+        """
+        sent: dict[MessageQueue, int] = {}
         for queue in queues:
             offset = self.table.get(queue)
             if offset is None or self._stored.get(queue) == offset:
                 continue
+            if await self._commit(queue, offset, wait=wait):
+                sent[queue] = offset
+        if not wait:  # a one-way commit may be lost: it is repeated
+            return
+        for queue, offset in sent.items():
             try:
-                address = await self._address(queue)
-                await self._instance.api.update_consumer_offset(
-                    address, self._group, queue, offset, oneway=not wait
-                )
+                found = await self.read(queue)
             except RocketMQError as error:
-                log.warning("offset %d of %s not committed: %s", offset, queue, error.message)
+                log.warning("offset %d of %s not read back: %s", offset, queue, error.message)
                 continue
-            if wait:  # a one-way commit may be lost: it is repeated
+            if (found is not None and found >= offset) or await self._commit(
+                queue, offset, wait=True
+            ):
                 self._stored[queue] = offset
+
+    async def _commit(self, queue: MessageQueue, offset: int, *, wait: bool) -> bool:
+        """Send one commit; False and a line in the log if it failed."""
+        try:
+            address = await self._address(queue)
+            await self._instance.api.update_consumer_offset(
+                address, self._group, queue, offset, oneway=not wait
+            )
+        except RocketMQError as error:
+            log.warning("offset %d of %s not committed: %s", offset, queue, error.message)
+            return False
+        return True
 
     async def _address(self, queue: MessageQueue) -> str:
         routes = self._instance.routes

@@ -48,6 +48,33 @@ def test_offsets_reach_the_broker_of_their_queue_and_failures_are_repeated() -> 
     run_virtual(main(), cluster.clock)
 
 
+def test_a_commit_that_an_earlier_one_overtakes_is_sent_again() -> None:
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    class Overtaken(dict):
+        """Offsets of a broker that executes a commit of offset 3 after the first later one."""
+
+        late = 3
+
+        def __setitem__(self, key: object, value: int) -> None:
+            late, self.late = self.late, 0
+            super().__setitem__(key, late or value)
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        broker.offsets = Overtaken()
+        store.table.update(QUEUES[0], 5)
+        await store.persist(QUEUES, wait=True)
+        assert broker.offsets == {("g", QUEUES[0]): 5}
+
+    run_virtual(main(), cluster.clock)
+
+
 def test_a_read_only_store_reads_the_offsets_of_the_broker_and_sends_none() -> None:
     cluster = FakeCluster()
     cluster.create("T")
