@@ -27,10 +27,18 @@ class IngestPeer(Protocol):
     """The side of a connection that ingest uses."""
 
     access: Access
-    backlog: Sized
-    closed: bool
     decoder: FrameDecoder
     remote_host: bytes
+
+    @property
+    def backlog(self) -> Sized:
+        """Frames that wait for their turn."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is closed."""
+        ...
 
     def send(self, frame: bytes) -> bool:
         """Queue an encoded frame."""
@@ -96,7 +104,7 @@ def _serve_read(peer: IngestPeer, ingest: ReadIngest, data: bytes) -> bytes | No
             break
         peer.serve_data(data[start : start + size])
         start += size
-        if decoder.failure is not None:
+        if peer.decoder.failure is not None:
             return None
         if peer.closed or peer.backlog:
             break
