@@ -292,6 +292,8 @@ def performance_page() -> Iterator[str]:
     yield ".SH BROKER"
     yield from prose("bench-java")
     yield from grid(TABLES["java"])
+    yield ".SH VECTORIZED INGEST"
+    yield from prose("ingest")
     yield ".SH STORE"
     yield from prose("bench-store")
     yield from grid(TABLES["store"])

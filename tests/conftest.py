@@ -1,5 +1,6 @@
 """Fixtures for every test: a random generator with a printed seed, golden data, cutting tools."""
 
+import importlib
 import json
 import os
 import random
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import ProtocolError
+from broker.server.ingest.loader import is_forced
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -31,6 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
         worker_input = getattr(config, "workerinput", None)
         seed = worker_input["seed"] if worker_input else first_seed()
         config.option.seed = seed
+    if is_forced():
+        # Before a test simulates threads, clock or disk: brokers then find the code in memory.
+        importlib.import_module("broker.server.ingest.warm_up").load()
 
 
 def first_seed() -> int:

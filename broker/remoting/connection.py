@@ -27,7 +27,6 @@ from typing import Any, Protocol, cast
 
 from broker.common.address import encode_host, format_address, host_and_port
 from broker.errors import (
-    ForeignProtocolError,
     RemoteProtocolError,
     RemotingError,
     RequestTimeoutError,
@@ -35,6 +34,7 @@ from broker.errors import (
     TooMuchRequestError,
 )
 from broker.remoting.budget import MemoryBudget
+from broker.remoting.ingest import ReadIngest, ingest_read
 from broker.remoting.lag import LAG_LIMIT_S, LoopLag
 from broker.remoting.lane import ServingShare
 from broker.remoting.limits import (
@@ -44,7 +44,7 @@ from broker.remoting.limits import (
     UNSENT_COUNTED_BYTES,
     EndpointLimits,
 )
-from broker.remoting.peer_log import PeerLog
+from broker.remoting.peer_log import PeerLog, refusal_text
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame_parts
 from broker.remoting.protocol.rpc import Access
@@ -71,6 +71,7 @@ class _Endpoint(Protocol):
     """The side of :class:`broker.remoting.endpoint.Endpoint` that a connection uses."""
 
     access: AccessRules
+    ingest: ReadIngest | None
     lag: LoopLag
     limits: EndpointLimits
     memory: MemoryBudget[Connection]
@@ -202,8 +203,15 @@ class Connection(asyncio.Protocol):
             self._feed(data)
 
     def _feed(self, data: bytes) -> None:
-        endpoint = self.endpoint
         self.read_bytes = len(data)
+        ingest = self.endpoint.ingest
+        rest = data if ingest is None or self.backlog else ingest_read(self, ingest, data)
+        if rest is not None:
+            self.serve_data(rest)
+
+    def serve_data(self, data: bytes) -> None:
+        """Decode received bytes and serve each request; never raises."""
+        endpoint = self.endpoint
         try:
             commands = self.decoder.feed(data)
             if self.unfinished or not commands:
@@ -219,10 +227,13 @@ class Connection(asyncio.Protocol):
         except RemoteProtocolError as error:
             self._refuse(error)
         except Exception as error:
-            endpoint.peer_log.warning(
-                self.remote_address, "its bytes could not be processed: closing", error=error
-            )
-            self.abort(error)
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """Close the connection after an unexpected error, which is logged with its trace."""
+        text = "its bytes could not be processed: closing"
+        self.endpoint.peer_log.warning(self.remote_address, text, error=error)
+        self.abort(error)
 
     def _refuse_broken(self) -> None:
         """Close a stream that cannot be decoded further, once the valid frames are served."""
@@ -419,22 +430,14 @@ class Connection(asyncio.Protocol):
     def _answered(self, command: RemotingCommand) -> None:
         future = self.calls.get(command.opaque)
         if future is None:
-            log.debug(
-                "%s: answer to no call: opaque %d code %d",
-                self.remote_address,
-                command.opaque,
-                command.code,
-            )
+            text = f"answer to no call: opaque {command.opaque} code {command.code}"
+            log.debug("%s: %s", self.remote_address, text)
         elif not future.done():
             future.set_result(command)
 
     def _refuse(self, error: RemoteProtocolError) -> None:
         """Close a connection that sent invalid frames; log one line with the cause."""
-        if isinstance(error, ForeignProtocolError):
-            text = f"{error.kind} bytes on a RocketMQ remoting port: closing"
-        else:
-            text = f"not a remoting frame: {error.message}: closing"
-        self.endpoint.report_refused(self.remote_address, text)
+        self.endpoint.report_refused(self.remote_address, refusal_text(error))
         self.lost = error
         self.close()
         self._drop_backlog()
@@ -486,12 +489,9 @@ class Connection(asyncio.Protocol):
             self.active_tick = self.endpoint.tick
         elif not self.dialled and self._over_limit():
             unsent = transport.get_write_buffer_size()
-            log.warning(
-                "%s: does not read: %d unsent bytes are over the limit of %d: closing",
-                self.remote_address,
-                unsent,
-                self.endpoint.limits.unsent_limit_bytes,
-            )
+            limit = self.endpoint.limits.unsent_limit_bytes
+            text = f"does not read: {unsent} unsent bytes are over the limit of {limit}: closing"
+            log.warning("%s: %s", self.remote_address, text)
             self.abort(None)
 
     def count_unsent(self) -> None:

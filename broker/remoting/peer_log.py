@@ -7,6 +7,7 @@ Suppressed lines are counted, and their number is logged at the end of the perio
 import logging
 from collections import Counter
 
+from broker.errors import ForeignProtocolError, RemoteProtocolError
 from broker.remoting.limits import PEER_LOG_LIMIT, PERIOD_LOG_LIMIT
 
 log = logging.getLogger("broker.remoting")
@@ -15,6 +16,13 @@ MAX_PEERS = 64
 """Hosts with a counter each; further hosts share one counter."""
 
 OTHERS = "other peers"
+
+
+def refusal_text(error: RemoteProtocolError) -> str:
+    """Return the text of the line about a peer that sent invalid frames."""
+    if isinstance(error, ForeignProtocolError):
+        return f"{error.kind} bytes on a RocketMQ remoting port: closing"
+    return f"not a remoting frame: {error.message}: closing"
 
 
 class PeerLog:

@@ -29,6 +29,7 @@ from broker.server.filter.consumer_filter import ConsumerFilterManager
 from broker.server.filter.message_filter import MatcherCache
 from broker.server.ha.durability import PutDurability
 from broker.server.ha.replica_policy import ReplicaPolicy
+from broker.server.ingest.figures import IngestFigures
 from broker.server.longpolling.long_polling import PullRequestHold, SuspendedPull
 from broker.server.static_topic.mapping_table import TopicQueueMappingManager
 from broker.server.stats import BrokerStats
@@ -104,6 +105,7 @@ class BrokerContext:
         "groups",
         "ha_status",
         "holds",
+        "ingest",
         "locks",
         "mappings",
         "matchers",
@@ -134,6 +136,7 @@ class BrokerContext:
         self.config = config
         self.clock = clock
         self.store = store
+        self.ingest = IngestFigures()
         self.durability = PutDurability(store, None, ReplicaPolicy())
         self.boot_ms = clock.now_ms()
         lmq = settings.store.enable_lmq

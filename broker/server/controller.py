@@ -32,6 +32,7 @@ from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
 from broker.server.flow_control.lanes import lane_limits
 from broker.server.ha.replication import Replication
+from broker.server.ingest.loader import IngestLoader, is_forced
 from broker.server.load_report import report_recovery, report_unknown_topics
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.pop.assignment.route_lookup import RouteLookup
@@ -41,6 +42,7 @@ from broker.server.pop.processor.table import make_service
 from broker.server.pop.timers import PopTimers
 from broker.server.pop.wheel_timer import WheelTimer
 from broker.server.processor.pull import PullMessageProcessor
+from broker.server.processor.send.send import SendMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
 from broker.server.role.relay import Relay
@@ -119,6 +121,7 @@ class BrokerController:
         if role_control is not None:
             role_control.attach(self.context, self._client, self.registrar, self.replication)
         self._pulls = PullMessageProcessor(self.context)
+        self._sends = SendMessageProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
         self.context.on_suspend = self._arm_pull_timer
         self._pop_timer = WheelTimer(self.store)
@@ -143,6 +146,7 @@ class BrokerController:
         self._delay_timer = DeadlineTimer(self._clock, self._deliver_delays)
         self._tick_timer: asyncio.TimerHandle | None = None
         self._transactions = self._make_transactions()
+        self._ingest: IngestLoader | None = None
         self._due: dict[str, float] = {}  # periodic work → when it is due, monotonic ms
         self._writing: asyncio.Future[None] | None = None  # the last write of progress files
         self._background: set[asyncio.Task[None]] = set()
@@ -160,7 +164,7 @@ class BrokerController:
         )
         self.context.mappings.others = BrokerPeers(self._client, self.context)
         handlers = {
-            **make_handlers(self.context, self._pulls),
+            **make_handlers(self.context, self._pulls, self._sends),
             **pop_handlers(self.context, self._pop, routes),
         }
         if control is None or not self.context.config.is_slave or not control.relay_until_ms:
@@ -231,9 +235,25 @@ class BrokerController:
         self.context.announce = self.registrar.announce
         await self.registrar.start()
         self.replication.follow()
+        self._offer_ingest()
         if not config.is_slave:
             self._start_delivery()
         self._tick()
+
+    def _offer_ingest(self) -> None:
+        """Let whole reads take the vectorized path, where nothing but the store refuses a send."""
+        context, server = self.context, self._server
+        enabled = context.config.vectorized_ingest_enable or is_forced()
+        if not enabled or context.config.is_slave:
+            return
+        if context.durability.refuses:  # each put asks for its replicas first
+            return
+        sends = self._sends
+        self._ingest = server.ingest = IngestLoader(
+            context, server, lambda: sends.parts, context.ingest, self._in_thread
+        )
+        if is_forced():
+            self._ingest.force()
 
     def _start_delivery(self) -> None:
         """Start the services that append: delays, timers, transactions, redelivery after pops.
@@ -311,6 +331,8 @@ class BrokerController:
         self._started = False
         self._pull_timer.cancel()
         self._delay_timer.cancel()
+        if self._ingest is not None:
+            self._ingest.stop()
         if self.context.timers is not None:
             self.context.timers.stop()
         if self._tick_timer is not None:

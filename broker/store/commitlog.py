@@ -172,6 +172,27 @@ class CommitLog:
         self.max_offset = physical_offset + size
         return physical_offset
 
+    def append_encoded(self, data: bytes | memoryview, store_timestamp: int) -> None:
+        """Append records that were encoded for :attr:`max_offset` and ``store_timestamp``.
+
+        They must fit into the current file: at most :attr:`capacity` bytes.
+        """
+        file = self._file
+        assert file is not None, "capacity is 0 without a current file"
+        position = file.written
+        end = position + len(data)
+        if end > self._limit:
+            raise ValueError(f"{len(data)} bytes of records, {self._limit - position} fit")
+        self._mapping[position:end] = data
+        file.written = end
+        self.last_store_timestamp = store_timestamp
+        self.max_offset = file.start + end
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of records that fit into the current file, 0 without one."""
+        return self._limit - self._file.written if self._file is not None else 0
+
     def ensure_capacity(self, size: int) -> MappedFile:
         """Return the file for the next ``size`` bytes: the current one if they fit, else the next.
 

@@ -18,6 +18,7 @@ import msgspec
 from broker.common.clock import Clock, SystemClock
 from broker.errors import DiskFullError, StoreError, StoreStateError
 from broker.store import config as settings
+from broker.store.block_writer import BlockWriter
 from broker.store.clean import CleanReport, CleanService
 from broker.store.commitlog import CommitLog
 from broker.store.config import DEFAULTS, MessageStoreConfig, parse_delay_levels
@@ -87,6 +88,7 @@ class MessageStore:
     ``index``        IndexService: the index files; None with messageIndexEnable=false
     ``manifest``     StoreManifest: queueEnds.json, the files and ends for the next start
     ``writer``       StoreWriter: puts and their limits
+    ``blocks``       BlockWriter: appends of records that were encoded before
     ``reader``       StoreReader: pulls, key queries, searches by time
     ``scheduler``    DispatchScheduler: when appended records are flushed and dispatched
     ``reput``        ReputService: from the log to queues, index and listeners
@@ -200,6 +202,7 @@ class MessageStore:
         self.writer = StoreWriter(
             config, self.clock, log, self.reput, self.scheduler, flags=flags, faults=faults
         )
+        self.blocks = BlockWriter(self.writer, log, self.reput, self.scheduler, flags)
         self.reader = StoreReader(config, log, self.queue_table, self.index, self.manifest.damaged)
 
     def _bind(self) -> None:

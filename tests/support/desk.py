@@ -25,6 +25,7 @@ from broker.server.pop.processor.table import make_service
 from broker.server.pop.timers import WaitingTopics
 from broker.server.pop.wheel_timer import WheelTimer
 from broker.server.processor.pull import PullMessageProcessor
+from broker.server.processor.send.send import SendMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.schedule import ScheduleMessageService
 from broker.server.tables.persistence import ConfigStore
@@ -180,6 +181,7 @@ class Desk:
             timers.load(clean=True)
             self.context.timers = TimerService(timers, self.clock, 1_000, run_in_place)
         self.pulls = PullMessageProcessor(self.context)
+        self.sends = SendMessageProcessor(self.context)
         self.context.on_wake = self.pulls.arrived
         self.timer = SimulatedTimer(self.store, self.clock)
         self.wheel_timer = WheelTimer(self.store)
@@ -195,7 +197,7 @@ class Desk:
             lambda: self.context.config.broker_name,
         )
         self.handlers = {
-            **make_handlers(self.context, self.pulls),
+            **make_handlers(self.context, self.pulls, self.sends),
             **pop_handlers(self.context, self.pop_service, routes),
         }
         self.context.topics.add_system_topics()

@@ -80,6 +80,7 @@ class Recording:
         self.marks: Marks = []
         self.traffic = Traffic(rng)
         self.now_ms = ManualClock().now_ms()
+        self.ingested = 0  # messages that took the vectorized path
 
     def live(self, script: Callable[[Traffic], None]) -> None:
         """Start a broker, run a script, kill it."""
@@ -90,6 +91,7 @@ class Recording:
             self.traffic.attach(broker)
             script(self.traffic)
             self.now_ms = broker.clock.now_ms()
+            self.ingested += broker.context.ingest.frames
         disk.recording = True
         disk.mark("crash", True)
         disk.recording = False

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
+from broker.server.ingest.loader import is_forced
 from tests.support.simulated_threads import SimThreads
 
 Result = TypeVar("Result")
@@ -176,14 +177,28 @@ class SimPeer:
         self._decoder = FrameDecoder()
         self._waiting: dict[int, tuple[Note, asyncio.Future[RemotingCommand]]] = {}
         self.on_request: Callable[[RemotingCommand], None] | None = None
+        self._unread: list[bytes] = []
         protocol.connection_made(_Transport(loop, self, port))
 
     def call(self, command: RemotingCommand, note: Note = None) -> Awaitable[RemotingCommand]:
-        """Send a request in a separate read; ``note`` is called with the response."""
+        """Send a request in a separate read; ``note`` is called with the response.
+
+        With vectorized ingest the requests of one iteration arrive in one read.
+        """
         future: asyncio.Future[RemotingCommand] = self._loop.create_future()
         self._waiting[command.opaque] = (note, future)
-        self._loop.call_soon(self._protocol.data_received, encode_frame(command))
+        if not is_forced():
+            self._loop.call_soon(self._protocol.data_received, encode_frame(command))
+            return future
+        if not self._unread:
+            self._loop.call_soon(self._deliver)
+        self._unread.append(encode_frame(command))
         return future
+
+    def _deliver(self) -> None:
+        data = b"".join(self._unread)
+        self._unread.clear()
+        self._protocol.data_received(data)
 
     def send(self, command: RemotingCommand) -> None:
         """Send a request that gets no answer."""

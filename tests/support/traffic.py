@@ -35,6 +35,7 @@ from broker.message.properties import encode_properties
 from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
+from broker.server.ingest.loader import is_forced
 from tests.support import popping
 from tests.support.popping import Pops
 from tests.support.simulated_broker import DELAY_LEVELS_MS, SimBroker
@@ -222,18 +223,19 @@ class Traffic:
 
     def _plan(self) -> Plan:
         rng = self.rng
-        count = rng.choice((1, 1, 1, 3))
+        plain = is_forced() and rng.random() < 0.7  # the messages that vectorized ingest takes
+        count = 1 if plain else rng.choice((1, 1, 1, 3))
         first = self.number
         self.number += count
-        delayed = count == 1 and rng.random() < 0.35
-        timer = not delayed and rng.random() < 0.25
-        light = rng.random() < 0.25 and not timer
+        delayed = not plain and count == 1 and rng.random() < 0.35
+        timer = not (plain or delayed) and rng.random() < 0.25
+        light = not plain and rng.random() < 0.25 and not timer
         bulk = count > 1 and rng.random() < 0.5
         return Plan(
             topic=BULK_TOPIC if bulk else rng.choice((*TOPICS, popping.TOPIC)),
             queue_id=rng.randrange(QUEUES),
             numbers=range(first, first + count),
-            wait=rng.random() < 0.6,
+            wait=rng.random() < (0.9 if plain else 0.6),
             level=rng.choice(list(DELAY_LEVELS_MS)) if delayed else 0,
             timer_ms=rng.choice(TIMER_DELAYS_MS) if timer else 0,
             timer_property=rng.choice(("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")),

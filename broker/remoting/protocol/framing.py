@@ -114,6 +114,22 @@ class FrameDecoder:
             raise self.failure
         return commands
 
+    def join_pending(self, data: bytes) -> bytes | None:
+        """Return the buffered bytes followed by ``data``, and drop them; None: too few for a frame.
+
+        For a reader that takes frames before :meth:`feed` gets the rest.
+        """
+        if len(self._pending) + len(data) < self._needed:
+            return None
+        joined = bytes(self._pending) + data
+        self._pending = bytearray()
+        self._needed = 0
+        return joined
+
+    def note_frames(self) -> None:
+        """Note that valid frames of this stream were decoded elsewhere."""
+        self._started = True
+
     def _scan(self, data: bytes, commands: list[RemotingCommand]) -> None:
         position = 0
         size = len(data)

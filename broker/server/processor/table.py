@@ -16,7 +16,7 @@ from broker.server.processor import offset, query
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.pull import make_handlers as pull_handlers
 from broker.server.processor.responses import persisted_first
-from broker.server.processor.send.send import make_handlers as send_handlers
+from broker.server.processor.send.send import SendMessageProcessor, handlers_of
 from broker.server.static_topic.requests import SERVED, StaticRequests
 
 if TYPE_CHECKING:
@@ -158,9 +158,14 @@ def load_family(module: str) -> dict[int, Callable[..., Any]]:
     return family
 
 
-def make_handlers(context: BrokerContext, pulls: PullMessageProcessor) -> "dict[int, Handler]":
+def make_handlers(
+    context: BrokerContext,
+    pulls: PullMessageProcessor,
+    sends: SendMessageProcessor | None = None,
+) -> "dict[int, Handler]":
     """Return the handler of every request code this broker serves."""
-    handlers = {**send_handlers(context), **pull_handlers(pulls)}
+    sends = sends or SendMessageProcessor(context)
+    handlers = {**handlers_of(sends), **pull_handlers(pulls)}
     for family in (offset.HANDLERS, query.HANDLERS):
         for code, function in family.items():
             handlers[code] = _bind(context, function)

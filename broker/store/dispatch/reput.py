@@ -12,7 +12,6 @@ CommitLogDispatcherBuildIndex.
 import logging
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import sub
 from typing import Final
 
 from broker.common.java import INT32_MAX, parse_number
@@ -29,6 +28,14 @@ from broker.store.consumequeue import multi_dispatch
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.dispatch.block import (
+    BATCH_PART,
+    BLOCK,
+    PendingBlocks,
+    RecordBlock,
+    add_units,
+    batch_blocks,
+)
 from broker.store.dispatch.request import DispatchRequest, PendingBatch, PendingRecord
 from broker.store.format.commitlog import (
     BLANK_HERE,
@@ -39,7 +46,6 @@ from broker.store.format.commitlog import (
 )
 from broker.store.format.consumequeue import (
     UNIT_SIZE,
-    UNIT_STRUCT,
     ConsumeQueueExtUnit,
     is_ext_address,
     peek_inner_count,
@@ -58,10 +64,6 @@ ArrivingListener = Callable[[str, int, int, int, int, bytes], None]
 
 # One event-loop turn adds far fewer entries; above the limit dispatch reads the log instead.
 MAX_PENDING: Final = 65_536
-# Records of a batch that are dispatched at once, about 1 ms.
-BATCH_PART: Final = 512
-# In the sysFlag of a pending entry, above the bits of a record: the entry is a PendingBatch.
-PENDING_BATCH: Final = 1 << 32
 # Records that cannot be dispatched are logged one by one up to this number; then only counted.
 MAX_QUARANTINE_LOGS: Final = 100
 # Bounds of the tags cache, which is cleared when full: clients can send arbitrary tags.
@@ -124,9 +126,6 @@ class ReputService:
     ) -> None:
         self.offset = 0
         self.pending: list[PendingRecord] = []
-        # The batches among `pending`, by physical offset, and their records without one for each.
-        self._batches: dict[int, PendingBatch] = {}
-        self._more_pending = 0
         self.overflow = False
         self.recovering = False
         # Whether recovery replaces a unit whose tags code differs from the record's. Only after a
@@ -153,6 +152,7 @@ class ReputService:
             Topic("/"), 0, MappedFileQueue(queues.disk, "", UNIT_SIZE), lambda queue: None
         )
         self._listeners: list[tuple[ArrivingListener, Container[str] | None]] = []
+        self._blocks = PendingBlocks()
 
     def add_listener(
         self, listener: ArrivingListener, topics: Container[str] | None = None
@@ -172,25 +172,28 @@ class ReputService:
 
     def note(self, entry: PendingRecord) -> None:
         """Queue a newly appended record for the fast path; when full, switch to the slow path."""
-        if len(self.pending) < MAX_PENDING:
+        if len(self.pending) < MAX_PENDING - self._blocks.more:
             self.pending.append(entry)
         else:
             self._overflow()
 
     def note_batch(self, batch: PendingBatch) -> None:
         """Queue newly appended records of one queue; as :meth:`note` for each of them."""
-        count = len(batch.properties)
-        if len(self.pending) + self._more_pending + count > MAX_PENDING:
+        if self._fits(len(batch.properties)):
+            for block in batch_blocks(batch, self.tags_code, BATCH_PART):
+                self.pending.append(self._blocks.add(block))
+
+    def note_block(self, block: RecordBlock) -> None:
+        """Queue the newly appended records of a block; as :meth:`note` for each of them."""
+        if self._fits(block.records):
+            self.pending.append(self._blocks.add(block))
+
+    def _fits(self, records: int) -> bool:
+        """Whether further records can be queued; if not, switch to the slow path."""
+        if len(self.pending) + self._blocks.more + records > MAX_PENDING:
             self._overflow()
-            return
-        for part in batch.split(BATCH_PART) if count > BATCH_PART else (batch,):
-            start, end = part.offsets[0], part.offsets[-1]
-            self._batches[start] = part
-            self._more_pending += len(part.properties) - 1
-            stored, queue = part.store_timestamp, part.queue
-            self.pending.append(
-                (start, end - start, stored, PENDING_BATCH, part.queue_offset, queue, b"", None)
-            )
+            return False
+        return True
 
     def _overflow(self) -> None:
         """Switch to the slow path."""
@@ -199,8 +202,7 @@ class ReputService:
 
     def _clear_pending(self) -> None:
         self.pending.clear()
-        self._batches.clear()
-        self._more_pending = 0
+        self._blocks.clear()
 
     def note_replica(self, physical_offset: int, records: Sequence[ReplicatedRecord]) -> None:
         """Queue appended records of a master for the fast path; without ``records`` read the log.
@@ -222,19 +224,13 @@ class ReputService:
 
     def forget(self, topics: Container[str]) -> None:
         """Skip the pending records of these deleted topics: mark them as rolled back."""
-        requests = map(DispatchRequest._make, self.pending)
+        requests = map(DispatchRequest._make, self._blocks.expanded(self.pending, topics))
         self.pending = [
             request._replace(sys_flag=TRANSACTION_ROLLBACK)
             if request.queue.topic.name in topics
             else request
             for request in requests
         ]
-        self._batches = {
-            start: batch
-            for start, batch in self._batches.items()
-            if batch.queue.topic.name not in topics
-        }
-        self._more_pending = sum(len(batch.properties) - 1 for batch in self._batches.values())
 
     def run(self, limit: int, max_count: int | None = None) -> None:
         """Dispatch up to physical offset ``limit``, at most ``max_count`` records.
@@ -255,7 +251,7 @@ class ReputService:
         codes = self._tags.codes
         index = self.index
         listeners = self._listeners
-        rare = TRANSACTION_MASK | INNER_BATCH | PENDING_BATCH
+        rare = TRANSACTION_MASK | INNER_BATCH | BLOCK
         plain = not (self.lmq_enabled or self.queues.ext_enabled)
         try:
             for entry in islice(pending, max_count):
@@ -279,8 +275,8 @@ class ReputService:
                     except Exception as error:
                         self._quarantine(DispatchRequest._make(entry), error)
                     self.last_store_timestamp = stored
-                elif sys_flag & PENDING_BATCH:
-                    more += self._dispatch_pending_batch(physical_offset, plain=plain) - 1
+                elif sys_flag & BLOCK:
+                    more += self._dispatch_block(physical_offset, plain=plain) - 1
                     if max_count is not None and done + more + 1 >= max_count:
                         done += 1
                         break
@@ -299,52 +295,53 @@ class ReputService:
             if self.index is not None:
                 self.index.flush_header()
 
-    def _dispatch_pending_batch(self, physical_offset: int, *, plain: bool) -> int:
-        """Dispatch a batch of ``pending``; return the number of its records.
+    def _dispatch_block(self, physical_offset: int, *, plain: bool) -> int:
+        """Dispatch a block of ``pending``; return the number of its records.
 
-        The records are dispatched one by one unless they are plain and continue their queue, and
+        The records are dispatched one by one unless they are plain and continue their queues, and
         also after an error, which then concerns one record or is raised again.
         """
-        batch = self._batches[physical_offset]
-        queue, count = batch.queue, len(batch.properties)
+        block = self._blocks.get(physical_offset)
         if (
             not plain
-            or queue.topic.special
-            or queue.max_offset != batch.queue_offset
-            or queue.max_physical_offset > physical_offset
-            or not self._dispatch_at_once(batch)
+            or any(queue.topic.special for queue in block.queues)
+            or not self._dispatch_at_once(block)
         ):
-            for request in batch.records():
-                self.dispatch_record(request)
-        self.last_store_timestamp = batch.store_timestamp
-        del self._batches[physical_offset]
-        self._more_pending -= count - 1
-        return count
+            for entry in block.expand():
+                self.dispatch_record(DispatchRequest._make(entry))
+        self.last_store_timestamp = block.store_timestamp
+        self._blocks.remove(physical_offset)
+        return block.records
 
-    def _dispatch_at_once(self, batch: PendingBatch) -> bool:
-        """Dispatch plain records of one queue together; False after an error.
+    def _dispatch_at_once(self, block: RecordBlock) -> bool:
+        """Dispatch the records of a block together; False if they cannot be, or after an error.
 
         Units and entries written before the error are skipped by the dispatch one by one.
         """
-        queue, offsets, stored = batch.queue, batch.offsets, batch.store_timestamp
-        codes = [
-            self.tags_code(properties) if properties.find(b"TAGS\x01") >= 0 else 0
-            for properties in batch.properties
-        ]
-        sizes = map(sub, islice(offsets, 1, None), offsets)
+        index = self.index
+        if index is not None and not index.ends_before(block.start):
+            return False
         try:
-            queue.append_units(b"".join(map(UNIT_STRUCT.pack, offsets, sizes, codes)), offsets[-1])
-            if any(topics is None or queue.topic.name in topics for _, topics in self._listeners):
-                for number, properties in enumerate(batch.properties):
-                    queue_offset = batch.queue_offset + number
-                    self._notify(queue, queue_offset, codes[number], stored, properties)
-            if self.index is not None:
-                keys = [peek_message_keys(properties) for properties in batch.properties]
-                self.index.put_batch(queue.topic.key_prefix, offsets[:-1], keys, stored)
+            if not add_units(block):
+                return False
+            names = {queue.topic.name for queue in block.queues}
+            if any(
+                topics is None or name in topics for _, topics in self._listeners for name in names
+            ):
+                self._notify_all(block)
+            if index is not None:
+                block.put_keys(index)
         except Exception as error:
-            _log.debug("a batch is dispatched record by record: %s", error)
+            _log.debug("a block of %d records is dispatched singly: %s", block.records, error)
             return False
         return True
+
+    def _notify_all(self, block: RecordBlock) -> None:
+        """Call the listeners for each record of a block whose units are in their queues."""
+        for _, _, stored, _, queue_offset, queue, properties, code in block.expand():
+            if code is None:
+                code = self.tags_code(properties)
+            self._notify(queue, queue_offset, code, stored, properties)
 
     def run_log(self, limit: int, max_count: int | None = None) -> None:
         """Dispatch up to ``limit``, at most ``max_count`` records, by reading the log.

@@ -206,6 +206,12 @@ class IndexService:
         self.waiting.append(entry)
         self.on_no_space(error)
 
+    def ends_before(self, physical_offset: int) -> bool:
+        """Whether entries of that record follow all others, with space for them on the disk."""
+        if self._no_space is not None:
+            return False
+        return not self.files or physical_offset > self.files[-1].end_physical_offset
+
     def writable(self) -> IndexFile:
         """The file for the next entry; DiskFullError if it has to be created and cannot be."""
         current = self._current or self._for_writing()

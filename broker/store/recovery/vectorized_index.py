@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from broker.errors import StoreError
 from broker.store.format.indexfile import IndexHeader
 from broker.store.format.vectorized import kernels
 from broker.store.index.index_service import IndexService
@@ -31,6 +32,8 @@ def put_entries(index: IndexService, entries: "Int64s") -> None:
         shape = np.array((file.slots, file.max_entries), dtype=np.int64)
         view = np.frombuffer(file.file.mapping, dtype=np.uint8)
         taken = int(kernels.put_entries(view, shape, header, entries[:, done:]))
+        if taken < 0:
+            raise StoreError(f"{file.file.path}: not an index file of {file.slots} slots")
         if taken:
             file.read_header(IndexHeader._make(header.tolist()))
             file.header_flushed = file.synced = False

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from broker.message.record import decode_record
+from broker.server.ingest.loader import is_forced
 from broker.store.message_store import GetMessageStatus
 from tests.support.recording import Recording
 from tests.support.simulated_broker import DELAY_LEVELS_MS, SimBroker
@@ -48,9 +49,15 @@ def show(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 
 
 def record(rng: random.Random, flush: str, *, lives: int = 1, steps: int = STEPS) -> Recording:
+    def script(traffic: Traffic) -> None:
+        traffic.steps(steps // lives)
+        while is_forced() and not traffic.broker.context.ingest.frames:
+            traffic.step()
+
     recording = Recording(rng, flush)
     for _ in range(lives):
-        recording.live(lambda traffic: traffic.steps(steps // lives))
+        recording.live(script)
+    assert bool(recording.ingested) == is_forced(), "the path of MQ_INGEST took the sends"
     return recording
 
 

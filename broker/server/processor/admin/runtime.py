@@ -61,6 +61,10 @@ def runtime_info(
         "runtime": span_text(context.now_ms() - context.boot_ms),
         "startAcceptSendRequestTimeStamp": str(context.config.start_accept_send_request_time_stamp),
         "heldPulls": str(len(context.holds)),
+        "vectorizedIngestState": context.ingest.state,
+        "vectorizedIngestMessages": str(context.ingest.frames),
+        "vectorizedIngestReads": str(context.ingest.reads),
+        "vectorizedIngestShare": f"{context.ingest.share(context.store.writer.put_count):.3f}",
     }
     if context.server is not None:
         server = context.server

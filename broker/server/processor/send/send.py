@@ -43,6 +43,7 @@ from broker.server.processor.send.batch_records import (
     shared_fields,
 )
 from broker.server.processor.send.flushed_answers import STATUS_CODES, FlushedAnswers, waits
+from broker.server.processor.send.parts import SendParts
 from broker.server.processor.send.send_target import (
     BATCH,
     BORN_TIMESTAMP,
@@ -147,6 +148,13 @@ class SendMessageProcessor:
             self._targets.clear()
         for topic in topics:
             self._targets.pop(topic, None)
+
+    @property
+    def parts(self) -> SendParts:
+        """The parts that vectorized ingest shares."""
+        flushed = self._flushed if self._sync else None
+        shown = self._suffix, self._reply, self._store_host
+        return SendParts(self._targets, flushed, *shown, self._count)
 
     # ---- requests
 
@@ -581,9 +589,8 @@ def _in_json(text: bytes) -> bytes:
     return json.encode(text.decode("utf-8", "replace"))[1:-1]
 
 
-def make_handlers(context: BrokerContext) -> "dict[int, Handler]":
-    """Return the handlers of this module, bound to a broker."""
-    processor = SendMessageProcessor(context)
+def handlers_of(processor: SendMessageProcessor) -> "dict[int, Handler]":
+    """Return the handlers of one processor."""
     return {
         RequestCode.SEND_MESSAGE: processor.send_v1,
         RequestCode.SEND_MESSAGE_V2: processor.send,

@@ -431,11 +431,14 @@ def put_entries(buf, shape, header, entries):
 
     ``buf`` is the file, writable; ``shape`` its slots and entries; ``header`` (begin and end
     timestamp, begin and end physical offset, used slots, number of the next entry) is updated.
-    Returns the number of entries that fitted. Same bytes as ``IndexFile.put_keys``.
+    Returns the number of entries that fitted, -1 if ``buf`` is shorter. Same bytes as
+    ``IndexFile.put_keys``.
     """
     slots, most = shape[0], shape[1]
     entries_at = 40 + 4 * slots
     count = header[5]
+    if slots < 1 or count < 0 or entries_at + 20 * most > buf.shape[0]:
+        return -1
     taken = 0
     while taken < entries.shape[1] and count < most:
         hashed, physical, stored = entries[0, taken], entries[1, taken], entries[2, taken]

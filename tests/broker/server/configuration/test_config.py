@@ -59,6 +59,7 @@ EXAMPLES = {
     "transactionMetricFlushInterval": "1000",
     "storeReplyMessageEnable": "false",
     "startAcceptSendRequestTimeStamp": "5",
+    "vectorizedIngestEnable": "true",
     "recallMessageEnable": "true",
     "allowRecallWhenBrokerNotWriteable": "false",
     "validateSystemTopicWhenUpdateTopic": "false",

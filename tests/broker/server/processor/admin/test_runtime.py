@@ -55,6 +55,9 @@ def test_figures_of_the_server_are_there(desk) -> None:
     desk.context.server.lag.ran(RequestCode.HEART_BEAT, 0.25)
     found = table(desk)
     assert found["loopLagMillis"] == "250"
+    assert found["vectorizedIngestState"] == "off"
+    assert found["vectorizedIngestMessages"] == found["vectorizedIngestReads"] == "0"
+    assert found["vectorizedIngestShare"] == "0.000"
     assert found["heldBytes"] == "77"
     assert found["evictedConnections"] == "0"
 

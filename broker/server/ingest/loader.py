@@ -1,0 +1,186 @@
+"""IngestLoader: loads vectorized ingest into a running broker, once the traffic warrants it.
+
+::
+
+    waiting ─ many reads with several frames ─ loading ─┬─ active
+                                                        └─ unavailable: the plain path stays
+
+Importing numba and loading machine code cost a second of processor time and about 130 MiB, so a
+broker that receives few messages never does it. A child process fills the cache first; then a
+thread imports the modules and loads the code. Reads are served by the plain path meanwhile.
+
+With the environment variable ``MQ_INGEST=fast`` a broker loads at its start and offers each read,
+whatever its size: the suites of the plain path then check this one.
+"""
+
+import importlib
+import importlib.util
+import logging
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.remoting.ingest import LEAST_BYTES, LEAST_FRAMES, IngestPeer
+from broker.remoting.protocol.codes import RequestCode
+from broker.server.context import BrokerContext
+from broker.server.ingest.figures import IngestFigures
+from broker.server.processor.send.parts import SendParts
+
+if TYPE_CHECKING:
+    from broker.remoting.server import RemotingServer
+
+Done = Callable[[BaseException | None], None]
+InThread = Callable[[Callable[[], None], Done], None]
+
+log = logging.getLogger("broker.server")
+
+START_READS: Final = 1_000
+"""Reads with several sends, within one period, that start the loading."""
+
+PERIOD_S: Final = 10.0
+REQUIRED: Final = ("numpy", "numba")
+LIBRARIES: Final = ("numpy", "llvmlite")  # packages of large shared libraries
+FORCE_VARIABLE: Final = "MQ_INGEST"
+_SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
+_JSON_STARTS: Final = tuple(b'{"code":%d,' % code for code in _SENDS)
+_BINARY_STARTS: Final = tuple(code.to_bytes(2, "big") for code in _SENDS)
+
+
+class Child(Protocol):
+    """A process that fills the cache of machine code."""
+
+    def run(self) -> None:
+        """Run it to its end."""
+        ...
+
+    def stop(self) -> None:
+        """End it; it does not start any more."""
+        ...
+
+
+class IngestLoader:
+    """Takes no frame; replaces itself at ``server.ingest`` by the compiled loops."""
+
+    least_bytes = LEAST_BYTES
+    least_frames = LEAST_FRAMES
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        server: "RemotingServer",
+        parts: Callable[[], SendParts],
+        figures: IngestFigures,
+        in_thread: InThread,
+    ) -> None:
+        self._context = context
+        self._server = server
+        self._parts = parts
+        self._figures = figures
+        self._in_thread = in_thread
+        self._period_ends_s = 0.0
+        self._left = START_READS
+        self._install: Callable[[], None] | None = None
+        self._stopped = threading.Event()
+        self._child: Child | None = None
+        figures.state = "waiting"
+
+    def take(self, peer: IngestPeer, data: bytes, start: int) -> int:
+        """Count a read that starts with a send; start loading when there were many of them."""
+        if start or not starts_with_send(data):
+            return start
+        now_s = time.monotonic()
+        if now_s > self._period_ends_s:
+            self._period_ends_s = now_s + PERIOD_S
+            self._left = START_READS
+        self._left -= 1
+        if self._left == 0 and self._figures.state == "waiting":
+            self.start()
+        return start
+
+    def start(self) -> None:
+        """Load in a thread; the plain path serves all reads until it has ended."""
+        self._figures.state = "loading"
+        self._in_thread(self._load, self._loaded)
+
+    def force(self) -> None:
+        """Load now, and take every read."""
+        self._figures.state = "loading"
+        kernels = importlib.import_module("broker.server.ingest.warm_up").load()
+        self._prepare(kernels, least_bytes=1, least_frames=1)
+        self._loaded(None)
+
+    def stop(self) -> None:
+        """End the loading; called when the broker stops."""
+        self._stopped.set()
+        if self._child is not None:
+            self._child.stop()
+
+    def _compile(self, child: "Child") -> None:
+        """Fill the cache of machine code in a child process."""
+        self._child = child
+        if self._stopped.is_set():  # a stop that came before it saw the child
+            child.stop()
+        child.run()
+
+    def _load(self) -> None:
+        """Import and load; runs in a thread."""
+        missing = [name for name in REQUIRED if importlib.util.find_spec(name) is None]
+        if missing:
+            raise ModuleNotFoundError(f"not installed: {', '.join(missing)}")
+        compiling = importlib.import_module("broker.server.ingest.compiling")
+        own_cache = compiling.make_cache_folder()
+        try:
+            self._compile(compiling.CompilingChild())
+            if self._stopped.is_set():
+                return
+            with compiling.short_turns():
+                compiling.preload_libraries(LIBRARIES)
+                kernels = importlib.import_module("broker.server.ingest.warm_up").load()
+                self._prepare(kernels, LEAST_BYTES, LEAST_FRAMES)
+        finally:
+            if own_cache:
+                os.environ.pop(compiling.CACHE_VARIABLE, None)
+                shutil.rmtree(own_cache, ignore_errors=True)
+
+    def _prepare(self, kernels: object, least_bytes: int, least_frames: int) -> None:
+        module = importlib.import_module("broker.server.ingest.vectorized_ingest")
+
+        def install() -> None:
+            ingest = module.VectorizedIngest(
+                self._context, self._server, self._parts, kernels, self._figures
+            )
+            ingest.least_bytes = least_bytes
+            ingest.least_frames = least_frames
+            self._context.on_config_change.append(ingest.settings_changed)
+            self._server.ingest = ingest
+
+        self._install = install
+
+    def _loaded(self, error: BaseException | None) -> None:
+        """Use the loops; runs on the event loop."""
+        if self._stopped.is_set():
+            return
+        if error is None and self._install is not None:
+            self._install()
+            self._figures.state = "active"
+            log.info("vectorized ingest: active")
+            return
+        self._figures.state = f"unavailable: {error}"
+        self._server.ingest = None
+        level = logging.INFO if isinstance(error, ModuleNotFoundError) else logging.WARNING
+        log.log(level, "vectorized ingest: unavailable, the plain path serves: %s", error)
+
+
+def is_forced() -> bool:
+    """Whether this process is to load ingest at the start of a broker."""
+    return os.environ.get(FORCE_VARIABLE) == "fast"
+
+
+def starts_with_send(data: bytes) -> bool:
+    """Whether the first frame is a send as clients encode it: the code comes first."""
+    if data[4:5] == b"\0":
+        return data.startswith(_JSON_STARTS, 8)
+    return data.startswith(_BINARY_STARTS, 8)

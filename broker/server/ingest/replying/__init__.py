@@ -1,0 +1,1 @@
+"""Responding: the compiled loop that turns rows into responses."""

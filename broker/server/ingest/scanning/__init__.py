@@ -1,0 +1,1 @@
+"""Reading: the compiled loop that turns frames into rows."""

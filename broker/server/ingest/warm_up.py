@@ -1,0 +1,53 @@
+"""Call each compiled loop once with the types of a broker, so that its machine code is loaded.
+
+As a program (``python -m broker.server.ingest.warm_up``) it fills numba's cache: the broker runs it
+in a child process, because compiling takes seconds of processor time under the interpreter lock.
+"""
+
+import contextlib
+import os
+import sys
+
+import numpy as np
+
+from broker.server.ingest.replying.kernels import replies
+from broker.server.ingest.scanning.kernels import scan
+from broker.server.ingest.vectorized_ingest import Kernels
+from broker.store.format.vectorized.kernels import CRC_TABLES, put_entries
+from broker.store.ingest import columns as col
+from broker.store.ingest.kernels import append, derive
+
+_NICENESS = 5
+
+
+def load() -> Kernels:
+    """Return the compiled loops; compiles those whose machine code is not in the cache."""
+    kernels = Kernels(scan, append, derive, replies, CRC_TABLES)
+    constant = np.frombuffer(b"\0", dtype=np.uint8)  # read-only, as are the bytes of a read
+    octets = np.zeros(1, dtype=np.uint8)
+    numbers = np.zeros(col.APPEND_PARAMETERS, dtype=np.int64)
+    rows = np.zeros((0, col.ROW_COLUMNS), dtype=np.int64)
+    entries = np.zeros((3, 4), dtype=np.int64)
+    places = np.zeros((1, col.PLACE_COLUMNS), dtype=np.int64)
+    kernels.scan(constant, 0, numbers, constant, octets, rows, places)
+    kernels.append(constant, octets, rows, places, constant, constant, numbers, CRC_TABLES, octets)
+    kernels.derive(octets, rows, places, octets, entries)
+    # The first call for an index file passes a whole table, the next ones the rest of it.
+    shape = np.zeros(2, dtype=np.int64)
+    header = np.zeros(6, dtype=np.int64)
+    for table in (entries, entries[:, 1:]):
+        put_entries(octets, shape, header, table)
+    kernels.replies(octets, rows, places, constant, numbers, octets)
+    return kernels
+
+
+def main() -> int:
+    """Fill the cache at low priority."""
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+    load()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

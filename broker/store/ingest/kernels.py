@@ -1,0 +1,224 @@
+"""The compiled loops `append` and `derive`: from rows to records, queue units and index entries.
+
+They need numba (extra ``fast``).
+
+They write to arrays of Python only, each write after a comparison with the length of its array;
+the owners of the files copy from there.
+"""
+
+import numpy as np
+from numba import njit
+
+from broker.common import sysflag
+from broker.message.record import BODY_CRC_MASK, field_position
+from broker.store.format.consumequeue import UNIT, UNIT_SIZE
+from broker.store.format.vectorized.kernels import crc32
+from broker.store.ingest.columns import (
+    BODY_AT,
+    BODY_LENGTH,
+    BODY_LENGTH_AT,
+    BORN_TIMESTAMP,
+    CAPACITY,
+    FIRST_UNIT,
+    FIXED_SIZE,
+    FLAG,
+    KEY_PREFIX,
+    KEYS_AT,
+    KEYS_LENGTH,
+    MAGIC,
+    NEXT_OFFSET,
+    OPEN,
+    PHYSICAL_OFFSET,
+    PLACE,
+    PROPERTIES_AT,
+    PROPERTIES_LENGTH,
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    RECONSUME_AT,
+    RECONSUME_TIMES,
+    SHAPE_BITS,
+    SIZE,
+    START,
+    STORE_TIMESTAMP,
+    STORED_AT,
+    STORED_LENGTH,
+    STORED_TIME_AT,
+    SYS_FLAG,
+    TAGS_AT,
+    TAGS_CODE,
+    TAGS_LENGTH,
+    TAKEN,
+    TAKEN_BYTES,
+    TOPIC_SYS_FLAG,
+    UNIQ_KEY_AT,
+    UNIQ_KEY_LENGTH,
+)
+
+_MAGIC_FIELD = field_position("magicCode")
+_CRC_FIELD = field_position("bodyCRC")
+_QUEUE_ID_FIELD = field_position("queueId")
+_FLAG_FIELD = field_position("flag")
+_QUEUE_OFFSET_FIELD = field_position("queueOffset")
+_PHYSICAL_OFFSET_FIELD = field_position("physicalOffset")
+_SYS_FLAG_FIELD = field_position("sysFlag")
+_BORN_FIELD = field_position("bornTimestamp")
+_UNIT_OFFSET_FIELD = UNIT.offset("physicalOffset")
+_UNIT_SIZE_FIELD = UNIT.offset("size")
+_UNIT_CODE_FIELD = UNIT.offset("tagsCode")
+_V6_BITS = sysflag.BORNHOST_V6 | sysflag.STOREHOST_V6
+_SPACE = 32
+_INT32_MAX = 0x7FFFFFFF
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put16(out, at, value):
+    out[at] = np.uint8(value >> 8 & 0xFF)
+    out[at + 1] = np.uint8(value & 0xFF)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put32(out, at, value):
+    _put16(out, at, value >> 16)
+    _put16(out, at + 2, value)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put64(out, at, value):
+    _put32(out, at, value >> 32)
+    _put32(out, at + 4, value)
+
+
+@njit(cache=True, nogil=True)
+def _copy(out, at, data, start, length):
+    """Copy bytes; the caller has compared both ranges with the lengths of the arrays."""
+    target = out[at : at + length]
+    source = data[start : start + length]
+    for index in range(length):
+        target[index] = source[index]
+
+
+@njit(cache=True, nogil=True)
+def _tags_code(text, at, length):
+    value = np.uint32(0)
+    for position in range(at, at + length):
+        value = value * np.uint32(31) + np.uint32(text[position])
+    return np.int64(np.int32(value))
+
+
+@njit(cache=True, nogil=True)
+def _fixed_part(out, at, template, row, place, parameters):
+    """Write the fixed fields of a record; the template has the hosts and zeros."""
+    _copy(out, at, template, 0, parameters[FIXED_SIZE])
+    _put32(out, at, row[SIZE])
+    _put32(out, at + _MAGIC_FIELD, place[MAGIC])
+    _put32(out, at + _QUEUE_ID_FIELD, place[QUEUE_ID])
+    _put32(out, at + _FLAG_FIELD, row[FLAG])
+    _put64(out, at + _QUEUE_OFFSET_FIELD, row[QUEUE_OFFSET])
+    _put64(out, at + _PHYSICAL_OFFSET_FIELD, row[PHYSICAL_OFFSET])
+    _put32(out, at + _SYS_FLAG_FIELD, row[SYS_FLAG] & ~_V6_BITS | parameters[SHAPE_BITS])
+    _put64(out, at + _BORN_FIELD, row[BORN_TIMESTAMP])
+    _put64(out, at + parameters[STORED_TIME_AT], parameters[STORE_TIMESTAMP])
+    _put32(out, at + parameters[RECONSUME_AT], row[RECONSUME_TIMES])
+    _put32(out, at + parameters[BODY_LENGTH_AT], row[BODY_LENGTH])
+
+
+@njit(cache=True, nogil=True)
+def append(data, text, rows, places, stored, template, parameters, tables, out):
+    """Write the records of ``rows`` into ``out``: (records, bytes).
+
+    ``places`` has the open queues with their next offsets, ``stored`` the topics as in a record,
+    ``template`` the fixed part of a record, ``parameters`` the destination. Stops before a row
+    whose queue is not open, or that does not fit into the file or into ``out``.
+    """
+    at = np.int64(0)
+    limit = min(parameters[CAPACITY], np.int64(out.shape[0]))
+    fixed = parameters[FIXED_SIZE]
+    for number in range(rows.shape[0]):
+        row = rows[number]
+        place = places[row[PLACE]]
+        topic_length = place[STORED_LENGTH]
+        size = fixed + row[BODY_LENGTH] + topic_length + 2 + row[PROPERTIES_LENGTH]
+        if not place[OPEN] or at + size > limit:
+            return number, at
+        row[SIZE] = size
+        row[PHYSICAL_OFFSET] = parameters[START] + at
+        row[QUEUE_OFFSET] = place[NEXT_OFFSET]
+        row[SYS_FLAG] |= place[TOPIC_SYS_FLAG]
+        row[TAGS_CODE] = _tags_code(text, row[TAGS_AT], row[TAGS_LENGTH])
+        _fixed_part(out, at, template, row, place, parameters)
+        crc = np.int64(crc32(data, row[BODY_AT], row[BODY_AT] + row[BODY_LENGTH], tables))
+        _put32(out, at + _CRC_FIELD, crc & BODY_CRC_MASK)
+        part = at + fixed
+        _copy(out, part, data, row[BODY_AT], row[BODY_LENGTH])
+        part += row[BODY_LENGTH]
+        _copy(out, part, stored, place[STORED_AT], topic_length)
+        part += topic_length
+        _put16(out, part, row[PROPERTIES_LENGTH])
+        _copy(out, part + 2, text, row[PROPERTIES_AT], row[PROPERTIES_LENGTH])
+        place[NEXT_OFFSET] += 1
+        place[TAKEN] += 1
+        place[TAKEN_BYTES] += size
+        at += size
+    return rows.shape[0], at
+
+
+@njit(cache=True, nogil=True)
+def _key_hash(prefix, text, at, length):
+    """Index hash of a key as `key_hash`, except that `_put_entry` replaces one above INT32_MAX."""
+    value = np.uint32(prefix)
+    for position in range(at, at + length):
+        value = value * np.uint32(31) + np.uint32(text[position])
+    signed = np.int64(np.int32(value))
+    return -signed if signed < 0 else signed
+
+
+@njit(cache=True, nogil=True)
+def _put_entry(entries, count, hashed, row):
+    entries[0, count] = hashed if hashed <= _INT32_MAX else 0
+    entries[1, count] = row[PHYSICAL_OFFSET]
+
+
+@njit(cache=True, nogil=True)
+def derive(text, rows, places, units, entries):
+    """Write the queue units of appended records, queue by queue, and their index entries.
+
+    ``units`` receives 20 bytes per record; FIRST_UNIT of a place becomes the number of units
+    before its first one. ``entries`` (2 x capacity) receives hash and physical offset of each key.
+    Returns the number of entries, -1 if they do not fit.
+    """
+    first = np.int64(0)
+    for number in range(places.shape[0]):
+        places[number, FIRST_UNIT] = first
+        first += places[number, TAKEN] if places[number, OPEN] else 0
+    if first * UNIT_SIZE > units.shape[0]:
+        return -1
+    count = 0
+    for number in range(rows.shape[0]):
+        row = rows[number]
+        place = places[row[PLACE]]
+        before = row[QUEUE_OFFSET] - (place[NEXT_OFFSET] - place[TAKEN])
+        at = (place[FIRST_UNIT] + before) * UNIT_SIZE
+        if before < 0 or at < 0 or at + UNIT_SIZE > units.shape[0]:
+            return -1
+        _put64(units, at + _UNIT_OFFSET_FIELD, row[PHYSICAL_OFFSET])
+        _put32(units, at + _UNIT_SIZE_FIELD, row[SIZE])
+        _put64(units, at + _UNIT_CODE_FIELD, row[TAGS_CODE])
+        # Each word takes a byte and a separator at least.
+        if count + 2 + row[KEYS_LENGTH] // 2 > entries.shape[1]:
+            return -1
+        prefix = place[KEY_PREFIX]
+        hashed = _key_hash(prefix, text, row[UNIQ_KEY_AT], row[UNIQ_KEY_LENGTH])
+        _put_entry(entries, count, hashed, row)
+        count += 1
+        start = row[KEYS_AT]
+        stop = start + row[KEYS_LENGTH]
+        position = start
+        while position <= stop and stop > start:
+            if position == stop or text[position] == _SPACE:
+                if position > start:
+                    hashed = _key_hash(prefix, text, start, position - start)
+                    _put_entry(entries, count, hashed, row)
+                    count += 1
+                start = position + 1
+            position += 1
+    return count

@@ -1,0 +1,212 @@
+"""`scan` against the decoders of the plain path: equal fields for each frame that it takes.
+
+And it takes every ordinary frame, and none after the first that is not.
+"""
+
+import gzip
+import json
+import random
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numba", reason="the compiled loops need the extra 'fast'")
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.message.properties import PROPERTIES_MAX_SIZE, decode_properties, peek_property
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.framing import FRAME_LIMIT_BYTES, FrameDecoder
+from broker.remoting.protocol.serialize import MAX_HEADER_BYTES
+from broker.server.ingest.scanning.kernels import scan
+from broker.server.processor.send.send_target import SHORT_NAMES, is_special
+from broker.store.format.consumequeue import peek_tags
+from broker.store.format.indexfile import message_keys, peek_message_keys
+from broker.store.ingest import columns as col
+from tests.support.send_frames import send_fields, send_frame, unusual_frame
+
+SUFFIX = b"MSG_REGION\x01R\x02TRACE_ON\x01true\x02CLUSTER\x01C\x02"
+LIMITS = np.array([FRAME_LIMIT_BYTES, MAX_HEADER_BYTES, 4 << 20, PROPERTIES_MAX_SIZE])
+NAMES = [*send_fields(0), *SHORT_NAMES, "j", "n", "x", "longer"]
+
+
+class Scanned:
+    """The tables after one call."""
+
+    def __init__(
+        self, data: bytes, start: int = 0, *, rows: int = 64, text: int = 1 << 17, places: int = 16
+    ) -> None:
+        self.data = data
+        self.rows = np.zeros((rows, col.ROW_COLUMNS), dtype=np.int64)
+        self.places = np.zeros((places, col.PLACE_COLUMNS), dtype=np.int64)
+        self.text = np.zeros(text, dtype=np.uint8)
+        view = np.frombuffer(data or b"\0", dtype=np.uint8)
+        suffix = np.frombuffer(SUFFIX, dtype=np.uint8)
+        found = scan(view, start, LIMITS, suffix, self.text, self.rows, self.places)
+        self.count, self.position, self.used = map(int, found)
+
+    def slice(self, row: Any, column: int) -> bytes:
+        at = int(row[column])
+        return self.text[at : at + int(row[column + 1])].tobytes()
+
+
+def check(data: bytes, start: int = 0, **tables: int) -> Scanned:
+    """Compare every row with the frame that the plain path decodes."""
+    found = Scanned(data, start, **tables)
+    before = start
+    for row in found.rows[: found.count]:
+        end = int(row[col.FRAME_END])
+        (command,) = FrameDecoder().feed(data[before:end])
+        compare_row(found, row, command)
+        before = end
+    assert found.position == before
+    return found
+
+
+def compare_row(found: Scanned, row: Any, command: Any) -> None:
+    ext = command.ext_fields
+    if command.code == RequestCode.SEND_MESSAGE:
+        ext = {SHORT_NAMES.get(name, name): value for name, value in ext.items()}
+    else:
+        assert command.code == RequestCode.SEND_MESSAGE_V2
+    assert (command.flag, command.opaque) == (0, row[col.OPAQUE])
+    assert ext.get("m") != "true"
+    numbers = [int(ext[name]) for name in "efgh"] + [int(ext.get("j") or 0)]
+    place = found.places[int(row[col.PLACE])]
+    at = int(place[col.TOPIC_AT])
+    assert found.data[at : at + int(place[col.TOPIC_LENGTH])].decode() == ext["b"]
+    columns = (col.SYS_FLAG, col.BORN_TIMESTAMP, col.FLAG, col.RECONSUME_TIMES)
+    assert numbers == [place[col.QUEUE_ID], *(row[column] for column in columns)]
+    raw = ext["i"].encode()
+    assert not is_special(raw)
+    properties = found.slice(row, col.PROPERTIES_AT)
+    assert properties == (raw if raw.endswith(b"\x02") else raw + b"\x02") + SUFFIX
+    assert decode_properties(raw.decode()).get("WAIT") != "false"
+    uniq_key = found.slice(row, col.UNIQ_KEY_AT)
+    assert uniq_key == peek_property(raw, b"UNIQ_KEY")
+    assert json.dumps(uniq_key.decode()) == f'"{uniq_key.decode()}"'
+    assert found.slice(row, col.TAGS_AT) == peek_tags(properties)
+    keys = found.slice(row, col.KEYS_AT).decode()
+    words = message_keys(uniq_key.decode(), keys)
+    assert words == [word.decode() for word in peek_message_keys(properties)]
+    body = int(row[col.BODY_AT])
+    assert found.data[body : body + int(row[col.BODY_LENGTH])] == command.body
+
+
+def ordinary(count: int, **how: Any) -> bytes:
+    return b"".join(send_frame(number, **how) for number in range(count))
+
+
+@pytest.mark.parametrize("rocketmq", [False, True])
+@pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2])
+def test_every_ordinary_send_is_taken(code: int, rocketmq: bool) -> None:
+    data = ordinary(30, code=code, rocketmq=rocketmq)
+    found = check(data)
+    assert (found.count, found.position, found.used) == (30, len(data), 4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"j": ""},
+        {"e": "007"},
+        {"h": "-5"},
+        {"i": 'UNIQ_KEY\x01k\x02note\x01a "quoted" \\ / \n \x7f\x02'},
+        {"i": "UNIQ_KEY\x01k\x02XTAGS\x01a\x02XKEYS\x01b"},
+        {"i": "UNIQ_KEY\x01k\x02WAIT\x01falsy\x02empty\x01\x02"},
+        {"i": "KEYS\x01 a  b \x02UNIQ_KEY\x01with space"},
+        {"unknown": 'an "escaped" one'},
+    ],
+    ids=str,
+)
+def test_unusual_forms_of_ordinary_sends_are_taken(changes: dict[str, str]) -> None:
+    assert check(send_frame(1, **changes)).count == 1
+
+
+def test_it_stops_at_the_first_frame_that_is_not_ordinary(rng: random.Random) -> None:
+    for _ in range(200):
+        before = ordinary(rng.randrange(4))
+        data = before + unusual_frame(rng, 9, malformed=True) + ordinary(2)
+        found = check(data)
+        assert found.position == len(before)
+
+
+@pytest.mark.parametrize("rocketmq", [False, True])
+def test_a_read_cut_anywhere_gives_the_whole_frames(rocketmq: bool) -> None:
+    first, second = send_frame(1, rocketmq=rocketmq), send_frame(2, rocketmq=rocketmq)
+    data = first + second
+    for size in range(len(data) + 1):
+        found = check(data[:size])
+        assert found.count == (size >= len(first)) + (size == len(data))
+
+
+@pytest.mark.parametrize("rocketmq", [False, True])
+def test_any_changed_byte_is_read_as_the_plain_path_reads_it(rng, rocketmq: bool) -> None:
+    frame = send_frame(3, rocketmq=rocketmq, body=b"body")
+    values = (0, 1, 2, 34, 44, 47, 48, 57, 58, 92, 117, 123, 125, 127, 128, 255)
+    for at in range(len(frame)):
+        for value in (*values, frame[at] ^ 1 << rng.randrange(8)):
+            data = bytearray(frame)
+            data[at] = value
+            check(bytes(data) + frame)
+
+
+def test_full_tables_end_a_call() -> None:
+    data = ordinary(8)
+    assert check(data, rows=3).count == 3
+    assert check(data, places=2).count == 2
+    few = check(data, text=1_000)
+    assert 0 < few.count < 8
+    rest = check(data, few.position)
+    assert few.count + rest.count == 8
+
+
+def test_limits_are_those_of_the_plain_path() -> None:
+    raw = "UNIQ_KEY\x01k\x02x\x01"
+    fits = PROPERTIES_MAX_SIZE - len(SUFFIX) - len(raw) - 1
+    assert check(send_frame(1, rocketmq=True, i=raw + "y" * fits)).count == 1
+    assert check(send_frame(1, rocketmq=True, i=raw + "y" * (fits + 1))).count == 0
+    assert check(send_frame(1, body=b"b" * (4 << 20))).count == 1
+    assert check(send_frame(1, body=b"b" * ((4 << 20) + 1))).count == 0
+
+
+TEXT = st.text(st.sampled_from(string.printable + '\x00\x01\x02\\"é€'), max_size=12)
+VALUES = st.one_of(TEXT, st.integers(-(2**65), 2**65).map(str), st.sampled_from(["true", "false"]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    fields=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5),
+    pieces=st.lists(
+        st.tuples(
+            st.sampled_from(
+                ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "XWAIT", "DELAY", "TIMER_DELAY_MS", "CLUSTER"]
+            )
+            | TEXT,
+            st.sampled_from(["\x01", "", "\x01\x01"]),
+            TEXT | st.just("false"),
+            st.sampled_from(["\x02", "\x02\x02", ""]),
+        ),
+        max_size=4,
+    ),
+    rocketmq=st.booleans(),
+    code=st.sampled_from([10, 310]),
+)
+def test_any_fields_are_read_as_the_plain_path_reads_them(fields, pieces, rocketmq, code) -> None:
+    if pieces:
+        text = "".join(map("".join, pieces))
+        name = "i" if code == RequestCode.SEND_MESSAGE_V2 else "properties"
+        fields[name] = f"UNIQ_KEY\x01key\x02{text}"
+    check(send_frame(5, code=code, rocketmq=rocketmq, added=fields))
+
+
+def test_recorded_frames_are_read_as_the_plain_path_reads_them(golden: Path) -> None:
+    taken = 0
+    for path in sorted((golden / "frames").glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                taken += check(bytes.fromhex(json.loads(line)["hex"])).count
+    assert taken > 20

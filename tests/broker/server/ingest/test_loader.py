@@ -1,0 +1,106 @@
+"""Ingest is loaded once the traffic warrants it; without it the plain path serves."""
+
+import importlib.util
+
+import pytest
+
+from broker.remoting.server import RemotingServer
+from broker.server.ingest import compiling
+from broker.server.ingest import loader as loading
+from broker.server.ingest.figures import IngestFigures
+from broker.server.ingest.loader import START_READS, IngestLoader
+from tests.support.send_frames import send_frame
+
+
+class Setup:
+    """A loader whose thread is a list of jobs."""
+
+    def __init__(self, desk) -> None:
+        self.jobs: list = []
+        self.figures = IngestFigures()
+        self.server = RemotingServer(desk.handlers, clock=desk.clock, name="broker")
+        self.loader = IngestLoader(
+            desk.context, self.server, lambda: desk.sends.parts, self.figures, self.in_thread
+        )
+        self.server.ingest = self.loader
+
+    def in_thread(self, job, done) -> None:
+        self.jobs.append((job, done))
+
+    def run(self) -> None:
+        ((job, done),) = self.jobs
+        try:
+            job()
+        except Exception as error:
+            done(error)
+        else:
+            done(None)
+
+
+@pytest.fixture
+def setup(desk) -> Setup:
+    return Setup(desk)
+
+
+def offer(setup: Setup, reads: int) -> None:
+    for _ in range(reads):
+        assert setup.loader.take(None, send_frame(1), 0) == 0
+
+
+def test_a_broker_with_little_traffic_loads_nothing(setup, monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(loading.time, "monotonic", lambda: now[0])
+    for _ in range(5):
+        offer(setup, START_READS - 1)
+        now[0] += loading.PERIOD_S + 1
+    assert not setup.jobs
+    assert setup.figures.state == "waiting"
+
+
+@pytest.mark.parametrize("rocketmq", [False, True])
+@pytest.mark.parametrize("code", [10, 310])
+def test_reads_are_counted_if_they_start_with_a_send(code: int, rocketmq: bool) -> None:
+    assert loading.starts_with_send(send_frame(1, code=code, rocketmq=rocketmq))
+    for other in (11, 34, 311, 320):
+        assert not loading.starts_with_send(send_frame(1, code=other, rocketmq=rocketmq))
+    assert not loading.starts_with_send(b"")
+
+
+def test_many_reads_with_several_frames_load_it(setup, monkeypatch) -> None:
+    pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
+    monkeypatch.setattr(compiling.CompilingChild, "run", lambda child: None)
+    offer(setup, START_READS + 5)
+    assert setup.figures.state == "loading"
+    setup.run()
+    assert setup.figures.state == "active"
+    assert setup.server.ingest is not setup.loader
+
+
+def test_a_forced_broker_takes_each_read_from_its_start(setup, monkeypatch) -> None:
+    pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
+    setup.loader.force()
+    assert setup.figures.state == "active"
+    ingest = setup.server.ingest
+    assert (ingest.least_bytes, ingest.least_frames) == (1, 1)
+    for value, forced in (("fast", True), ("plain", False), ("", False)):
+        monkeypatch.setenv(loading.FORCE_VARIABLE, value)
+        assert loading.is_forced() is forced
+
+
+def test_without_the_extra_the_plain_path_stays(setup, monkeypatch, caplog) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "numba" else found(name)
+    )
+    offer(setup, START_READS)
+    setup.run()
+    assert setup.server.ingest is None
+    assert setup.figures.state == "unavailable: not installed: numba"
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_stopped_broker_does_not_load(setup) -> None:
+    offer(setup, START_READS)
+    setup.loader.stop()
+    setup.run()
+    assert setup.server.ingest is setup.loader
