@@ -115,7 +115,7 @@ class LogWalk:
                 yield from self._around(number)
             if file.length == 0:
                 continue
-            continues = False
+            continues = followed = False
             scanning = True
             while scanning:
                 try:
@@ -125,12 +125,13 @@ class LogWalk:
                     yield LogItem(FileBytes(file.path, b"", 0), damage=_unreadable(file, error))
                     continues = True
                 # A broker may have filled this file and created the next one during the scan.
-                scanning = not continues and self.is_followed(number) and self.is_moving(file)
+                followed = not continues and self.is_followed(number)
+                scanning = followed and self.is_moving(file)
             if self._is_stopped(self.reached):
                 return
             if continues:
                 continue
-            if not self.is_followed(number):
+            if not followed:
                 yield from self._behind(number)
                 return
             end = max(self.end, file.start)

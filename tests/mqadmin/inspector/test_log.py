@@ -297,6 +297,31 @@ def test_a_file_that_was_filled_meanwhile_is_read_on(
     assert found == all_offsets(made)
 
 
+def test_a_file_that_is_filled_after_its_end_was_found_ends_the_walk(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next file may begin at any moment: both decisions use one answer."""
+    later = [made.root / "commitlog" / file_name(start) for start in (4096, 8192, 12288)]
+    goods = {path: path.read_bytes() for path in later if path.exists()}
+    for path in goods:
+        path.write_bytes(bytes(len(goods[path])))
+    path, at = made.file_of(made.places[5][0])
+    goods[path] = path.read_bytes()
+    path.write_bytes(goods[path][:at] + bytes(len(goods[path]) - at))
+    original = LogWalk.is_followed
+
+    def meanwhile(self: LogWalk, number: int) -> bool:
+        answer = original(self, number)
+        for one, data in goods.items():
+            one.write_bytes(data)
+        return answer
+
+    monkeypatch.setattr(LogWalk, "is_followed", meanwhile)
+    found, damage_rows = look(made)
+    assert damage_rows == []
+    assert found == all_offsets(made)[:5]
+
+
 def test_a_wrong_blank_record_is_passed(made: Any) -> None:
     path, _ = made.file_of(0)
     data = bytearray(path.read_bytes())
