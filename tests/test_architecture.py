@@ -32,7 +32,7 @@ CEILINGS = ROOT / "tests" / "architecture.toml"
 MODULE_LINES = 600
 FUNCTION_LINES = 70
 PACKAGE_MODULES = 12
-TEST_RATIO = 0.94
+TEST_RATIO = 1.0
 POSITIONAL_PARAMETERS = 6  # self and five more
 
 # Modules that are one declared table each: long by nature, nothing to split.
