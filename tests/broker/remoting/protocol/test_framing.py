@@ -267,6 +267,8 @@ def test_importing_the_framing_is_cheap():
         sorted(
             [
                 "broker",
+                "broker.common",
+                "broker.common.java",
                 "broker.errors",
                 "broker.remoting",
                 "broker.remoting.protocol",
