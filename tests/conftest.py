@@ -14,6 +14,20 @@ from broker.errors import ProtocolError
 from broker.server.ingest.loader import is_forced
 
 GOLDEN = Path(__file__).parent / "golden"
+# The modules that take longest, longest first: parallel workers begin with them, or one would run
+# alone at the end. Used with --no-loadscope-reorder, which keeps the order of the collection.
+LONGEST = (
+    "interop/test_timers.py",
+    "interop/test_pop.py",
+    "interop/test_client_pop.py",
+    "interop/test_client.py",
+    "interop/test_our_cli_on_java.py",
+    "interop/test_java_mqadmin.py",
+    "interop/test_clients.py",
+    "interop/test_failover.py",
+    "mqadmin/command/test_robustness.py",
+    "mqadmin/command/test_schemas.py",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,6 +50,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_forced():
         # Before a test simulates threads, clock or disk: brokers then find the code in memory.
         importlib.import_module("broker.server.ingest.warm_up").load()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest modules."""
+    folder = Path(__file__).parent
+    places = {folder / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
 
 
 def first_seed() -> int:

@@ -48,3 +48,9 @@ def test_files_named_in_a_document_exist(name: str) -> None:
     named = paths((ROOT / name).read_text(encoding="utf-8"))
     assert named
     assert [one for one in named if not (ROOT / one).exists()] == []
+
+
+def test_the_modules_that_run_first_exist(request: pytest.FixtureRequest) -> None:
+    """A renamed module would run last, alone on one worker."""
+    plugin = request.config.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
+    assert [name for name in plugin.LONGEST if not (ROOT / "tests" / name).is_file()] == []
