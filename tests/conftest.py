@@ -14,7 +14,7 @@ from broker.errors import ProtocolError
 from broker.server.ingest.loader import is_forced
 
 GOLDEN = Path(__file__).parent / "golden"
-# The modules that take longest, longest first: parallel workers begin with them, or one would run
+# The modules that take longest, longest first: parallel workers start with them, or one would run
 # alone at the end. Used with --no-loadscope-reorder, which keeps the order of the collection.
 LONGEST = (
     "interop/test_timers.py",
