@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent / "_bench"))
+
 from _man_client import client_sections
 from _man_java import java_sections
 from _man_text import (
@@ -22,6 +24,8 @@ from _man_text import (
     STORE_FILES,
     TABLES,
 )
+from comparison.rendering import preface, table_rows
+from comparison.results import decode
 
 from broker import __version__
 from broker.namesrv import config as namesrv_config
@@ -42,6 +46,7 @@ from mqadmin.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 MAN = ROOT / "man"
+RESULT_FILE = ROOT / "scripts" / "_bench" / "results.json"
 
 
 def roff(text: str) -> str:
@@ -290,7 +295,13 @@ def performance_page() -> Iterator[str]:
     yield ".SH DESCRIPTION"
     yield from prose("performance")
     yield ".SH BROKER"
-    yield from prose("bench-java")
+    results = decode(RESULT_FILE.read_text(encoding="utf-8"))
+    yield roff(preface(results))
+    yield from grid(
+        [tuple(cell.replace("`", "") for cell in row) for row in table_rows(results, cpu=True)]
+    )
+    yield ".PP"
+    yield from prose("bench-more")
     yield from grid(TABLES["java"])
     yield ".SH VECTORIZED INGEST"
     yield from prose("ingest")

@@ -267,9 +267,9 @@ PROSE = {
     The commands with noun and verb print tables or JSON, show a plan before a change, have
     --dry-run, and keep settings that are not named.
     """,
-    "bench-java": """
-    scripts/bench java --pairs 2, in turn with the Java broker 5.3.3; the load generator shares the
-    two cores. Asynchronous flush and bodies of 1 KiB unless noted; means of two pairs.
+    "bench-more": """
+    Measured one at a time by the other measurements of scripts/bench, in turn with the Java broker
+    5.3.3:
     """,
     "bench-store": """
     scripts/bench store --mib 1024: the engine and the scanner without a network, 1 GiB of 1 KiB
@@ -368,39 +368,18 @@ TABLES = {
         ("pipeline run export", "14.2 s", "17.1 s", "23.8 s"),
     ],
     "java": [
-        ("Workload", "mqbroker", "Java", "Ratio"),
-        (
-            "send, 16 connections x 1 in flight",
-            "45,300/s, p99 0.58 ms, 22 us CPU",
-            "30,300/s, 1.4 ms, 48 us",
-            "1.5x, p99 0.41x, CPU 0.46x",
-        ),
-        (
-            "send, 16 x 32",
-            "73,000/s, p99 27 ms, 14 us CPU",
-            "60,400/s, 33 ms, 27 us",
-            "1.2x, p99 0.82x, CPU 0.54x",
-        ),
-        (
-            "send, batches of 32, 4 x 1",
-            "87,900/s, p99 22 ms, 12 us CPU",
-            "157,300/s, 21 ms, 10 us",
-            "0.56x, p99 1.03x, CPU 1.2x",
-        ),
-        (
-            "send, SYNC_FLUSH, 16 x 1",
-            "16,600/s, p99 2.1 ms",
-            "9,450/s, 6.3 ms",
-            "1.85x, p99 0.34x",
-        ),
-        ("pull, catching up, 4 connections", "871,000/s", "466,000/s", "1.9x"),
-        ("query by key", "43,500/s", "20,000/s", "2.2x"),
-        ("view by id", "76,900/s", "25,200/s", "3.1x"),
-        ("tail at 1,000/s, p50 and p99", "0.25 and 1.2 ms", "0.79 and 3.0 ms", "0.31x, 0.39x"),
-        ("first answer on an empty store", "0.18 s", "3.4 s", "0.05x"),
-        ("start on 1 GiB after a clean stop", "0.18 s", "2.3 s", "0.08x"),
-        ("stop after load", "0.07 s", "12 s", "0.006x"),
-        ("resident memory idle; CPU idle", "34 MiB; 0 %", "384 MiB; 21 %", "0.09x; 0"),
+        ("Measurement", "mqbroker to Java", "scripts/bench"),
+        ("start on 1 GiB after a clean stop", "0.08x (0.18 s)", "java"),
+        ("stop after load", "0.006x (0.07 s)", "java"),
+        ("start after a power cut, 1 GiB of 1 KiB, extra fast", "0.42x", "start"),
+        ("start after a power cut, 1 GiB of 100 B, extra fast", "0.25x", "start"),
+        ("waiting consumer, 1,000/s: p50, p99", "0.57x, 1.7x", "latency"),
+        ("waiting consumer, 10,000/s: p50, p99", "0.31x, 0.22x", "latency"),
+        ("pop and ack, 16 x 2, batches of 32, merged", "1.44x", "pop"),
+        ("timers, 1,000/s with 1,000,000 pending: p99 late", "86 to 114 ms", "timer"),
+        ("SYNC_MASTER: p50, p99, rate", "0.90x, 0.56x, 1.35x", "replication"),
+        ("ASYNC_MASTER: rate copied", "2.03x", "replication"),
+        ("catch-up of 1 GiB: rate, CPU time", "1.82x, 0.78x", "replication"),
     ],
     "store": [
         ("Operation", "Rate", "Compared with"),
@@ -415,11 +394,6 @@ TABLES = {
             "0.6x, 3.2x, 6.2x of fdatasync (7,900/s)",
         ),
         ("start after kill -9", "0.07 s more than on an empty store", "Java 2.6 s: 0.03x"),
-        (
-            "start after a power cut, the whole log read and validated",
-            "3.3 s more than on an empty store",
-            "Java 2.8 s: 1.2x",
-        ),
         ("rebuilding lost queues and index", "540,000 to 710,000/s", ""),
         ("pull by 32; query by key; view", "2,990,000; 112,000; 399,000/s", ""),
         ("scanner: walk", "42 to 46 GiB/s", "1.4x to 1.6x of adding up the same mapping"),

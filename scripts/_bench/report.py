@@ -6,6 +6,7 @@ ratio. Everything is written to the result file; README.md's performance table i
 """
 
 import argparse
+import fcntl
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 
 from comparison.brokers import Target, await_fast_path, set_cores, targets
@@ -26,6 +28,7 @@ from local_broker import LocalBroker, free_port
 
 RESULT_FILE = ROOT / "scripts" / "_bench" / "results.json"
 README = ROOT / "README.md"
+LOCK_FILE = Path(tempfile.gettempdir()) / "mqadmin-bench.lock"
 IDLE_S = 3.0
 
 
@@ -179,6 +182,20 @@ def parse(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+def lock_machine(path: Path = LOCK_FILE) -> TextIOWrapper:
+    """The lock of this machine: two calls would disturb each other without either noticing it.
+
+    While one repeats a disturbed run, the other one waits for a quiet machine, and so on in turn.
+    """
+    file = path.open("a", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        sys.exit(f"error: {path}: another measurement runs\nhint: wait for it, or end its process")
+    return file
+
+
 def main() -> int:
     options = parse(sys.argv[1:])
     out = options.out or (None if options.only or options.targets else RESULT_FILE)
@@ -196,6 +213,7 @@ def main() -> int:
     if not (KIT / "build").exists():
         sys.exit(f"error: no bench kit at {KIT}\nhint: MQ_BENCH_KIT=DIR scripts/bench report")
     before = decode(out.read_text(encoding="utf-8")) if options.update and out else None
+    lock = lock_machine()  # held until the process ends
     with tempfile.TemporaryDirectory(prefix="mq-bench-") as temporary:
         work = Path(temporary)
         subprocess.run([KIT / "build", work], check=True)
@@ -208,6 +226,7 @@ def main() -> int:
                 out.write_text(encode(session.results.with_rows_of(before)), encoding="utf-8")
 
         session.run(brokers, save)
+        lock.close()
         print(f"\nmeasured in {(time.monotonic() - begin) / 60:.1f} minutes")
     print("\n".join(summary_lines(session.results)))
     if out is not None:

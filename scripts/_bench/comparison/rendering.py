@@ -157,15 +157,13 @@ def _step_line(
     return f"{text}; flat: {' and '.join(reasons) or 'the generator is the limit'}"
 
 
-def readme_table(results: Results) -> str:
-    """The block of README.md from BEGIN to END."""
+def preface(results: Results) -> str:
+    """How the figures of a table were measured."""
     environment = results.environment
     versions = environment["versions"]
     assert isinstance(versions, dict)
-    shown = [name for name in TITLES if any(name in row.runs for row in results.rows)]
-    ours = [name for name in shown if name != REFERENCE]
     python = " with uvloop" if "uvloop" in versions else ""
-    preface = (
+    return (
         f"Medians of {results.options['pairs']:g} runs of {results.options['seconds']:g} s of each"
         f" broker, after {results.options['warm_up']:g} s of warm-up, in turn on one machine"
         f" ({environment['cpus']} CPUs, {environment['cpu_model']}, Linux {environment['kernel']},"
@@ -174,24 +172,40 @@ def readme_table(results: Results) -> str:
         f" {environment['commit']}). The load generator shares the CPUs; asynchronous flush and"
         " bodies of 1 KiB unless noted; 16 x 32 is 16 connections with 32 requests in flight."
         " A ratio compares rates, or p99, times and memory where the row has no rate (less is"
-        " better then). `disturbed`: other processes took more than 10 % of the CPU time in every"
+        ' better then). "disturbed": other processes took more than 10 % of the CPU time in every'
         " repetition, so there is no ratio."
     )
-    lines = [
-        BEGIN,
-        textwrap.fill(preface, 115),
-        "",
-        "| workload | " + " | ".join(TITLES[name] for name in shown) + " | ratio |",
-        "|---" * (len(shown) + 2) + "|",
-    ]
+
+
+def table_rows(results: Results, *, cpu: bool = False) -> list[tuple[str, ...]]:
+    """Head and rows of the published table: medians and ratios.
+
+    ``cpu``: with the broker's CPU time per message, in microseconds.
+    """
+    shown = [name for name in TITLES if any(name in row.runs for row in results.rows)]
+    ours = [name for name in shown if name != REFERENCE]
+    lines = [("workload", *(TITLES[name] for name in shown), "ratio")]
     for row in results.rows:
         label = LABELS.get(row.workload)
         if label is None:
             continue
         cells = [_cell(_medians(row, name), row.workload) for name in shown]
+        if cpu:
+            used = [row.median(name, "cpu_us_per_msg") for name in shown]
+            cells = [
+                cell if value is None else f"{cell}, {number(value)} us CPU"
+                for cell, value in zip(cells, used, strict=True)
+            ]
         ratio = ", ".join(ratio_text(row, name, headline(row.workload)) for name in ours)
-        lines.append(f"| {label} | {' | '.join(cells)} | {ratio} |")
-    return "\n".join([*lines, END])
+        lines.append((label, *cells, ratio))
+    return lines
+
+
+def readme_table(results: Results) -> str:
+    """The block of README.md from BEGIN to END."""
+    head, *rows = (f"| {' | '.join(cells)} |" for cells in table_rows(results))
+    rule = "|---" * (head.count("|") - 1) + "|"
+    return "\n".join([BEGIN, textwrap.fill(preface(results), 115), "", head, rule, *rows, END])
 
 
 def replace_table(readme: str, table: str) -> str:

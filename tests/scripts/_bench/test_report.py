@@ -34,3 +34,12 @@ def test_a_result_file_outside_the_schema_changes_nothing(content, tmp_path, mon
     with pytest.raises(SystemExit, match="error: "):
         report.write_readme(path)
     assert readme.read_text() == "as before"
+
+
+def test_a_second_measurement_on_the_machine_is_refused(tmp_path) -> None:
+    path = tmp_path / "lock"
+    first = report.lock_machine(path)
+    with pytest.raises(SystemExit, match="another measurement runs"):
+        report.lock_machine(path)
+    first.close()
+    report.lock_machine(path).close()

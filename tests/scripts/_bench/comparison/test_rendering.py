@@ -75,6 +75,15 @@ def test_the_fast_column_is_in_the_table_only_if_it_was_measured() -> None:
     assert "| 150/s | 900/s | 100/s | 1.50x, 9.00x |" in table
 
 
+def test_the_detailed_table_has_the_cpu_time_of_each_message() -> None:
+    found = made()
+    add(found, "send.async.16x1", "java", msgs_per_s=100.0, cpu_us_per_msg=27.04)
+    add(found, "send.async.16x1", "plain", msgs_per_s=150.0)
+    assert rendering.table_rows(found, cpu=True)[1:] == [
+        ("send, 16 x 1", "150/s", "100/s, 27.0 us CPU", "1.50x")
+    ]
+
+
 def test_one_synchronous_send_at_a_time_is_compared_with_the_disk() -> None:
     found = made()
     assert list(rendering.limit_lines(found)) == []
