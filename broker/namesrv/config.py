@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
 from broker.common.config.properties import format_properties
 from broker.common.config.settings import (
     DAY_MS,
@@ -25,9 +23,10 @@ from broker.common.config.settings import (
 )
 from broker.remoting.process.unserved import UNSERVED_TLS
 from broker.remoting.security.access import AccessRules
+from broker.remoting.security.tls_settings import TLS_SETTINGS, TlsConfig, check_tls
 
 
-class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True):
+class NamesrvConfig(TlsConfig, frozen=True, kw_only=True):
     """Effective settings; ``SETTINGS`` documents each field."""
 
     bind_address: str = "127.0.0.1"
@@ -154,6 +153,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         "at its own address",
     ),
     "allow_remote_admin": Setting("allowRemoteAdmin", "", "every host may administer"),
+    **TLS_SETTINGS,
 }
 
 FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SETTINGS.items()}
@@ -188,6 +188,7 @@ def unknown_keys(properties: Mapping[str, str]) -> list[str]:
 def check(config: NamesrvConfig) -> NamesrvConfig:
     """Return ``config``; raise ConfigError for an invalid value."""
     access_rules(config)
+    check_tls(config)
     return check_bounds(SETTINGS, config)
 
 

@@ -32,6 +32,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request
 from broker.remoting.protocol.header.broker import NotifyMinBrokerIdChangeRequestHeader
 from broker.remoting.protocol.header.fields import encode_header_fields
+from broker.remoting.security.tls import client_context, server_tls
 from broker.remoting.server import Connection, RemotingServer, ServerLimits
 
 DRAIN_MS = 1_000
@@ -74,6 +75,8 @@ class NameServer:
             access=keys.access_rules(config),
             check_member=MembershipCheck(self.routes, listed_only=bool(config.cluster_members)),
         )
+        self._tls = server_tls(config)
+        self._client_tls = client_context(config)
         self.client: RemotingClient | None = None
         self._scan: asyncio.TimerHandle | None = None
         self._notifications: set[asyncio.Task[None]] = set()
@@ -88,7 +91,9 @@ class NameServer:
         config = self.settings.config
         self.kv.load()
         self.processor.started()
-        await self.server.start(listen or [(config.bind_address, config.listen_port)])
+        await self.server.start(
+            listen or [(config.bind_address, config.listen_port)], tls=self._tls
+        )
         if config.listen_port == 0:
             self.settings.config = msgspec.structs.replace(config, listen_port=self.server.ports[0])
         self._arm()
@@ -123,7 +128,7 @@ class NameServer:
 
     def _min_id_changed(self, change: MinBrokerIdChange) -> None:
         if self.client is None:
-            self.client = RemotingClient(name="name server")
+            self.client = RemotingClient(name="name server", tls=self._client_tls)
         for address in change.notify:
             task = asyncio.get_running_loop().create_task(self._notify(address, change))
             self._notifications.add(task)

@@ -23,6 +23,7 @@ from broker.namesrv import config as keys
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.settings import LiveSettings
 from broker.remoting.process import daemon
+from broker.remoting.security.tls import check_files
 from broker.remoting.server import raise_file_limit
 
 log = logging.getLogger("broker.namesrv")
@@ -145,6 +146,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 ", ".join(settings.unknown),
             )
         listen = bind(settings, options.listen)
+        if options.check:
+            check_files(settings.config)
     except RocketMQError as error:
         return daemon.report(error)
     if options.print_config:

@@ -25,6 +25,8 @@ from broker.errors import ConfigError, ConnectError
 from broker.remoting.connection import Buffer, Connection, Frame
 from broker.remoting.endpoint import Answer, Authorize, Endpoint, Handler
 from broker.remoting.limits import ACCEPT_BACKLOG, LaneLimits, ServerLimits
+from broker.remoting.security.tls import ServerTls
+from broker.remoting.security.tls_listener import TlsListener
 
 __all__ = [
     "Answer",
@@ -48,15 +50,19 @@ FILES_SPARE = 4_000
 class RemotingServer(Endpoint):
     """An endpoint that listens; see Endpoint for its parameters."""
 
-    _servers: tuple[asyncio.Server, ...] = ()
+    _servers: tuple[asyncio.Server | TlsListener, ...] = ()
+    _tls: ServerTls | None = None
 
-    async def start(self, listen: Sequence[tuple[str, int]]) -> None:
-        """Listen on each (host, port); port 0 selects a free port.
+    async def start(
+        self, listen: Sequence[tuple[str, int]], *, tls: ServerTls | None = None
+    ) -> None:
+        """Listen on each (host, port); port 0 selects a free port. ``tls``: accept TLS, too.
 
         Raises ConnectError naming the address that cannot be bound; then no address is bound.
         """
         self._fit_connections()
-        servers: list[asyncio.Server] = []
+        self._tls = tls
+        servers: list[asyncio.Server | TlsListener] = []
         for host, port in listen:
             try:
                 servers.append(await self._listen(host, port))
@@ -72,7 +78,7 @@ class RemotingServer(Endpoint):
         self._servers = (*self._servers, *servers)
         log.info("%s: listening on %s", self.name, " ".join(self.addresses))
 
-    async def _listen(self, host: str, port: int) -> asyncio.Server:
+    async def _listen(self, host: str, port: int) -> asyncio.Server | TlsListener:
         """Create one listener that accepts one connection per loop iteration.
 
         asyncio tries to accept ``backlog`` connections at once. When no descriptor is left
@@ -80,11 +86,38 @@ class RemotingServer(Endpoint):
         lines in 10 s. With a backlog of 1 it logs one line and makes one attempt per second. The
         kernel's queue is enlarged afterwards. (libuv keeps a spare descriptor for this case.)
         """
+        if self._tls is not None:
+            return TlsListener(
+                await self._bind(host, port),
+                self._tls,
+                lambda: Connection(self),
+                loop=self.loop,
+                peer_log=self.peer_log,
+                limit=self.limits.connections,
+                idle_s=self.limits.idle_ms / 1000,
+            )
         server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1)
         for listening in server.sockets:
             with socket.socket(fileno=os.dup(listening.fileno())) as sock:
                 sock.listen(ACCEPT_BACKLOG)
         return server
+
+    async def _bind(self, host: str, port: int) -> list[socket.socket]:
+        """Return a listening socket for each address of ``host``; OSError closes all of them."""
+        infos = await self.loop.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        sockets: list[socket.socket] = []
+        try:
+            for family, _, _, _, address in dict.fromkeys(infos):
+                sockets.append(
+                    socket.create_server(address[:2], family=family, backlog=ACCEPT_BACKLOG)
+                )
+        except OSError:
+            for sock in sockets:
+                sock.close()
+            raise
+        return sockets
 
     def _fit_connections(self) -> None:
         """Lower the connection limit to fit the limit of open files."""
@@ -120,7 +153,7 @@ class RemotingServer(Endpoint):
         await self.drain(drain_ms)
         await self.close_connections()
 
-    async def _stop_accepting(self, servers: Sequence[asyncio.Server]) -> None:
+    async def _stop_accepting(self, servers: Sequence[asyncio.Server | TlsListener]) -> None:
         """Close the listeners once every accepted socket has reached connection_made().
 
         Server.close() does not track such sockets: asyncio leaks one accepted in the previous loop

@@ -25,6 +25,7 @@ from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.process.daemon import shown_host
 from broker.remoting.protocol.rpc import RPC
+from broker.remoting.security.tls import client_context, server_tls
 from broker.remoting.server import Connection, Handler, RemotingServer, ServerLimits
 from broker.server.client.notifications import notify_members
 from broker.server.configuration.config import BrokerConfig, access_rules, name_servers
@@ -113,7 +114,8 @@ class BrokerController:
             soon=self._call_soon,
             run=self._in_thread,
         )
-        self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
+        tls = client_context(config)
+        self._client = RemotingClient(name="broker", on_close=self._name_server_lost, tls=tls)
         self.registrar = Registrar(self.context, self._client)
         # Created before the processors: with SYNC_MASTER their sends wait for its slaves.
         self.replication = Replication(self.context, self._clock, self._client, self.registrar)
@@ -209,6 +211,7 @@ class BrokerController:
         """Open the store, listen and register; if it cannot listen, everything is closed again."""
         self._loop = asyncio.get_running_loop()
         config = self.context.config
+        tls = server_tls(config)
         assert self.context.files is not None
         self.context.files.check()
         self._pop_files.check()
@@ -220,7 +223,7 @@ class BrokerController:
             await self._persist_tables()
             self.store.start()
             listen = self._listen or [(config.bind_address, config.listen_port)]
-            await self._server.start(with_vip_port(listen))
+            await self._server.start(with_vip_port(listen), tls=tls)
             self._set_address(listen[0][0])
             port = int(self._server.addresses[0].rpartition(":")[2])
             await self.replication.listen(listen[0][0], port)

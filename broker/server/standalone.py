@@ -22,6 +22,7 @@ from broker.namesrv.server import NameServer
 from broker.namesrv.settings import LiveSettings
 from broker.remoting.process import daemon
 from broker.remoting.process.loop import loop_factory
+from broker.remoting.security.tls_settings import TLS_SETTINGS
 from broker.server.configuration.settings import Settings
 from broker.server.controller import BrokerController
 from broker.server.serving import Listen
@@ -43,6 +44,7 @@ class Standalone:
             config_store_path=f"{store}/namesrv/namesrv.properties",
             admin_hosts=settings.broker.admin_hosts,
             allow_remote_admin=settings.broker.allow_remote_admin,
+            **{field: getattr(settings.broker, field) for field in TLS_SETTINGS},
         )
         self.namesrv = NameServer(settings=LiveSettings(config))
         self.settings = settings

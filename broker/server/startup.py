@@ -22,6 +22,7 @@ from broker.common.address import format_address
 from broker.common.text import escape_control
 from broker.errors import ConfigError, RocketMQError
 from broker.remoting.process import daemon
+from broker.remoting.security.tls import check_files
 from broker.server.configuration import settings as configured
 from broker.server.configuration.settings import Settings
 
@@ -171,6 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print_settings(settings)
             return daemon.STATUS_OK
         if options.check:
+            check_files(settings.broker)
             return check_store(settings)
     except RocketMQError as error:
         return daemon.report(error)

@@ -11,8 +11,6 @@ warning, because real broker.conf files contain hundreds of them.
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
 from broker.common.address import parse_address
 from broker.common.config.settings import (
     DAY_MS,
@@ -26,11 +24,12 @@ from broker.common.config.settings import (
 )
 from broker.errors import ConfigError, LocalProtocolError
 from broker.remoting.security.access import AccessRules
+from broker.remoting.security.tls_settings import TLS_SETTINGS, TlsConfig, check_tls
 from broker.server.flow_control.settings import FLOW_CONTROL_SETTINGS
 from broker.server.pop.settings import POP_SETTINGS
 
 
-class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerConfig(TlsConfig, frozen=True, kw_only=True):
     """Effective settings of the broker role; ``SETTINGS`` documents each field."""
 
     broker_name: str = "broker-a"
@@ -382,6 +381,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         bounds=(1, 100_000),
     ),
     **POP_SETTINGS,
+    **TLS_SETTINGS,
     "max_held_pulls": Setting(
         "maxHeldPulls",
         "requests",
@@ -447,6 +447,7 @@ def check(config: BrokerConfig) -> BrokerConfig:
         mode = config.default_message_request_mode
         raise ConfigError(f"defaultMessageRequestMode={mode}: unknown mode", "use PULL or POP")
     access_rules(config)
+    check_tls(config)
     return config
 
 

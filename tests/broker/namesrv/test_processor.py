@@ -424,15 +424,15 @@ def test_changing_requests_are_refused_for_other_hosts(server: Server, monkeypat
 
 def test_secrets_and_unknown_keys_are_not_shown_to_every_host(make, monkeypatch) -> None:
     server = make()
-    server.settings.unknown.update({"tls.server.keyPassword": "hunter2", "pluginTuning": "7"})
+    server.settings.unknown.update({"plugin.keyPassword": "hunter2", "pluginTuning": "7"})
 
     def shown() -> dict[str, str]:
         return parse_properties(server.ask(RequestCode.GET_NAMESRV_CONFIG).body.decode())
 
-    assert (shown()["tls.server.keyPassword"], shown()["pluginTuning"]) == ("******", "7")
-    assert "tls.server.keyPassword=******  # default" in server.settings.lines()
+    assert (shown()["plugin.keyPassword"], shown()["pluginTuning"]) == ("******", "7")
+    assert "plugin.keyPassword=******  # default" in server.settings.lines()
     monkeypatch.setattr(CHANNEL, "access", Access.CLIENT)
-    assert (shown()["tls.server.keyPassword"], shown()["pluginTuning"]) == ("******", "******")
+    assert (shown()["plugin.keyPassword"], shown()["pluginTuning"]) == ("******", "******")
     assert shown()["listenPort"] == "9876"
 
 

@@ -57,8 +57,7 @@ def test_a_missing_or_broken_file_is_a_config_error(tmp_path: Path) -> None:
     "line",
     [
         "useTLS=true",
-        "tls.enable=true",
-        "tls.server.mode=enforcing",
+        "tls.config.file=/etc/rocketmq/tls.properties",
         "enableControllerInNamesrv=true",
     ],
 )

@@ -1,8 +1,6 @@
 """The blocking client against real servers in threads of their own."""
 
 import contextlib
-import datetime
-import ipaddress
 import socket
 import ssl
 import subprocess
@@ -26,6 +24,7 @@ from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request, response
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
+from tests.support.certificates import write_certificate
 
 
 def echo_code(_, command: RemotingCommand) -> RemotingCommand:
@@ -334,39 +333,7 @@ def test_an_interrupt_drops_the_connections_in_use(peer) -> None:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A self-signed certificate for 127.0.0.1 and its key, as PEM files."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
-    built = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
-            critical=False,
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    folder = tmp_path_factory.mktemp("tls")
-    certificate_file, key_file = folder / "cert.pem", folder / "key.pem"
-    certificate_file.write_bytes(built.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return certificate_file, key_file
+    return write_certificate(tmp_path_factory.mktemp("tls"))
 
 
 def test_the_same_frames_travel_inside_tls(certificate: tuple[Path, Path]) -> None:

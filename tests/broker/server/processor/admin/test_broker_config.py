@@ -171,7 +171,7 @@ def test_a_setting_that_needs_a_restart_is_refused(desk, key) -> None:
     assert desk.context.config.auto_create_topic_enable
 
 
-@pytest.mark.parametrize("line", ["enableControllerMode=true", "tls.server.mode=enforcing"])
+@pytest.mark.parametrize("line", ["enableControllerMode=true", "useTLS=true"])
 def test_promise_that_is_not_kept_is_refused(desk, line) -> None:
     answer = update(desk, f"{line}\nautoCreateTopicEnable=false")
     assert answer.code == ResponseCode.NO_PERMISSION
