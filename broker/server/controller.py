@@ -83,6 +83,8 @@ VIP_PORT_DISTANCE: Final = 2
 class BrokerController:
     """One broker: ``await start()``, ``addresses``, ``await close()``."""
 
+    _started = False
+
     def __init__(
         self,
         settings: Settings,
@@ -153,7 +155,6 @@ class BrokerController:
         self._writing: asyncio.Future[None] | None = None  # the last write of progress files
         self._background: set[asyncio.Task[None]] = set()
         self._changed_topics: set[str] = set()
-        self._started = False
 
     def _make_handlers(self, control: "RoleControl | None") -> dict[int, Handler]:
         """Return the handlers; a master demoted by ``control`` forwards to the new one at first."""

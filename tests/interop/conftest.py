@@ -152,7 +152,7 @@ def java_home(version: str) -> Path:
 class Peer:
     """The Java driver: one JVM, commands as JSON lines in, events as JSON lines out."""
 
-    def __init__(self, version: str, folder: Path, work: Path) -> None:
+    def __init__(self, version: str, folder: Path, work: Path, *options: str) -> None:
         self.version = version
         conf = work / "conf"
         conf.mkdir(parents=True, exist_ok=True)
@@ -161,7 +161,7 @@ class Peer:
         self._errors = (work / "stderr").open("wb")
         self.process = subprocess.Popen(
             [
-                *("java", "-Xmx512m", *QUICK, *JVM),
+                *("java", "-Xmx512m", *QUICK, *JVM, *options),
                 *("-Djava.security.manager=allow", f"-Duser.home={work}"),
                 *(f"-Drocketmq.home.dir={work}", f"-Drocketmq.client.logRoot={work / 'logs'}"),
                 *("-cp", f"{folder / 'classes'}:{folder / 'lib' / '*'}", "Peer"),
@@ -314,7 +314,7 @@ class JavaServers:
         self.folder = folder
         self.running: list[Daemon] = []
 
-    def _start(self, main: str, conf: Path, log: Path, heap: str) -> Daemon:
+    def _start(self, main: str, conf: Path, log: Path, heap: str, *options: str) -> Daemon:
         home = conf.parent / "home"
         home.mkdir(exist_ok=True)
         daemon = Daemon(
@@ -324,6 +324,7 @@ class JavaServers:
                     f"-Duser.home={home}",
                     f"-Drocketmq.home.dir={home}",
                     "-Dtls.server.mode=disabled",
+                    *options,
                 ),
                 *("-cp", f"{self.folder / 'classes'}:{self.folder / 'lib' / '*'}", main),
                 *("-c", str(conf)),
@@ -335,7 +336,8 @@ class JavaServers:
         self.running.append(daemon)
         return daemon
 
-    def namesrv(self, work: Path) -> str:
+    def namesrv(self, work: Path, *options: str) -> str:
+        """``options`` of the JVM; of equal ones the last one counts."""
         work.mkdir(parents=True, exist_ok=True)
         port = free_port()
         conf = work / "namesrv.conf"
@@ -343,9 +345,8 @@ class JavaServers:
             f"listenPort={port}\nbindAddress=127.0.0.1\nkvConfigPath={work}/kvConfig.json\n"
             f"configStorePath={work}/namesrv.properties\n"
         )
-        self._start(
-            "org.apache.rocketmq.namesrv.NamesrvStartup", conf, work / "namesrv.out", "256m"
-        )
+        main = "org.apache.rocketmq.namesrv.NamesrvStartup"
+        self._start(main, conf, work / "namesrv.out", "256m", *options)
         return f"127.0.0.1:{port}"
 
     def broker(self, work: Path, store: Path, namesrv: str, **settings: Any) -> Daemon:
@@ -405,13 +406,16 @@ class OurServers:
     def __init__(self) -> None:
         self.running: list[Daemon] = []
 
-    def namesrv(self, work: Path, port: int | None = None) -> str:
+    def namesrv(self, work: Path, port: int | None = None, **settings: Any) -> str:
         port = port or free_port()
         work.mkdir(parents=True, exist_ok=True)
         conf = work / "our-namesrv.conf"
-        conf.write_text(
-            f"kvConfigPath={work}/our-kvConfig.json\nconfigStorePath={work}/our-namesrv.properties\n"
-        )
+        pairs = {
+            "kvConfigPath": f"{work}/our-kvConfig.json",
+            "configStorePath": f"{work}/our-namesrv.properties",
+            **settings,
+        }
+        conf.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
         daemon = Daemon(
             [program("mqnamesrv"), "-c", str(conf), "--listen", f"127.0.0.1:{port}"],
             work / "our-namesrv.out",
@@ -527,6 +531,19 @@ def peer_533(java_533: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture(scope="session")
 def peer_498(java_498: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     peer = Peer("4.9.8", java_498, tmp_path_factory.mktemp("peer-498"))
+    yield peer
+    peer.close()
+
+
+@pytest.fixture(params=["5.3.3", "4.9.8"])
+def tls_peer(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Peer]:
+    """Each Java client version with TLS."""
+    name = request.param.replace(".", "")
+    folder = request.getfixturevalue(f"java_{name}")
+    work = tmp_path_factory.mktemp(f"tls-peer-{name}")
+    peer = Peer(request.param, folder, work, "-Dtls.enable=true")
     yield peer
     peer.close()
 
