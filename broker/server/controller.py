@@ -36,6 +36,7 @@ from broker.server.ha.replication import Replication
 from broker.server.ingest.loader import IngestLoader, is_forced
 from broker.server.load_report import report_recovery, report_unknown_topics
 from broker.server.longpolling.deadline_timer import DeadlineTimer
+from broker.server.metrics.service import MetricsService
 from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
 from broker.server.pop.processor.table import make_handlers as pop_handlers
@@ -84,6 +85,7 @@ class BrokerController:
     """One broker: ``await start()``, ``addresses``, ``await close()``."""
 
     _started = False
+    _tick_timer: asyncio.TimerHandle | None = None
 
     def __init__(
         self,
@@ -148,8 +150,8 @@ class BrokerController:
         self._server.on_slow = self._request_was_slow
         self._pull_timer = DeadlineTimer(self._clock, self._expire_suspended_pulls)
         self._delay_timer = DeadlineTimer(self._clock, self._deliver_delays)
-        self._tick_timer: asyncio.TimerHandle | None = None
         self._transactions = self._make_transactions()
+        self.metrics = MetricsService(self.context)
         self._ingest: IngestLoader | None = None
         self._due: dict[str, float] = {}  # periodic work → when it is due, monotonic ms
         self._writing: asyncio.Future[None] | None = None  # the last write of progress files
@@ -228,6 +230,7 @@ class BrokerController:
             self._set_address(listen[0][0])
             port = int(self._server.addresses[0].rpartition(":")[2])
             await self.replication.listen(listen[0][0], port)
+            await self.metrics.start()
         except BaseException:
             await self.replication.stop()
             await self._server.close()
@@ -341,6 +344,7 @@ class BrokerController:
             self.context.timers.stop()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
+        self.metrics.close()
         await self.registrar.stop(unregister=unregister)
         await self.replication.stop()
         self._pulls.resume(self.context.holds.take_all())

@@ -146,6 +146,10 @@ class BrokerStats:
         """Return the counter of that name and key, None if nothing was counted yet."""
         return self._counters.get((name, key))
 
+    def counters(self, name: str) -> list[tuple[str, Counter]]:
+        """Return the key and the counter of each counter with that name."""
+        return [(key, counter) for (of, key), counter in self._counters.items() if of == name]
+
     def forget(self, *keys: str) -> None:
         """Remove the counters of a deleted topic or group."""
         gone = set(keys)

@@ -26,6 +26,7 @@ from broker.errors import ConfigError, LocalProtocolError
 from broker.remoting.security.access import AccessRules
 from broker.remoting.security.tls_settings import TLS_SETTINGS, TlsConfig, check_tls
 from broker.server.flow_control.settings import FLOW_CONTROL_SETTINGS
+from broker.server.metrics.settings import METRICS_SETTINGS, check_metrics
 from broker.server.pop.settings import POP_SETTINGS
 
 
@@ -49,6 +50,10 @@ class BrokerConfig(TlsConfig, frozen=True, kw_only=True):
     trace_topic_enable: bool = False
     msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
     region_id: str = "DefaultRegion"
+    metrics_exporter_type: str = "DISABLE"
+    metrics_prom_exporter_host: str = ""
+    metrics_prom_exporter_port: int = 5557
+    metrics_label: str = ""
     trace_on: bool = True
     long_polling_enable: bool = True
     short_polling_time_mills: int = 1000
@@ -381,6 +386,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         bounds=(1, 100_000),
     ),
     **POP_SETTINGS,
+    **METRICS_SETTINGS,
     **TLS_SETTINGS,
     "max_held_pulls": Setting(
         "maxHeldPulls",
@@ -447,6 +453,7 @@ def check(config: BrokerConfig) -> BrokerConfig:
         mode = config.default_message_request_mode
         raise ConfigError(f"defaultMessageRequestMode={mode}: unknown mode", "use PULL or POP")
     access_rules(config)
+    check_metrics(config.metrics_exporter_type, config.metrics_label)
     check_tls(config)
     return config
 

@@ -33,6 +33,8 @@ from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_reply_json
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
+from broker.server.metrics.message_type import NORMAL, message_type
+from broker.server.metrics.settings import is_enabled
 from broker.server.processor.responses import bad_field, bad_queue, illegal, no_group, not_written
 from broker.server.processor.send.batch_records import (
     BatchHead,
@@ -58,6 +60,8 @@ from broker.server.processor.send.send_target import (
     Target,
     check_topic,
     is_special,
+    is_special_or_fifo,
+    record_target,
 )
 from broker.server.processor.send.unique_ids import UniqueKeys
 from broker.server.schedule import delay_level
@@ -116,6 +120,8 @@ class SendMessageProcessor:
         self._suffix = b""
         self._id_prefix = b""
         self._uniq_keys = UniqueKeys(context.clock)
+        self._typed = is_enabled(context.config.metrics_exporter_type)
+        self._is_special = is_special_or_fifo if self._typed else is_special
         self._store_host = b""
         context.topics.on_change.append(self._topics_changed)
         context.on_config_change.append(self.settings_changed)
@@ -201,7 +207,7 @@ class SendMessageProcessor:
         # Of equal property names the last one wins. A UNIQ_KEY that is missing, empty or only part
         # of another name takes the slow path.
         at = raw.rfind(UNIQ_KEY)
-        if at < 0 or (at and raw[at - 1] != 2) or target.slow or is_special(raw):
+        if at < 0 or (at and raw[at - 1] != 2) or target.slow or self._is_special(raw):
             return self._send_slowly(connection, request, inner, target)
         end = raw.find(b"\x02", at)
         start = at + UNIQ_KEY_SIZE
@@ -394,6 +400,7 @@ class SendMessageProcessor:
     ) -> Reply:
         """Send a message whose properties must be decoded: they may change its topic and queue."""
         properties = decode_properties(bytes(inner.properties))
+        kind = message_type(properties) if self._typed else NORMAL
         properties.pop(props.PROPERTY_POP_CK, None)
         properties.update(self._broker_properties)
         uniq_key = properties.get(props.PROPERTY_UNIQ_KEY)
@@ -424,8 +431,8 @@ class SendMessageProcessor:
             if refused is not None:
                 return self._mark(self._failed(request, refused))
         handle = recall_handle(self._context, inner.topic, properties)
-        if inner.topic != target.config.topic_name:
-            target = self._counting(inner.topic, target)
+        if inner.topic != target.config.topic_name or kind != NORMAL:
+            target = record_target(self._context.stats, inner.topic, target, kind)
         inner.properties = encode_properties(properties)
         wait = self._sync and waits(properties)
         store = partial(
@@ -544,15 +551,6 @@ class SendMessageProcessor:
         delays = self._context.delays
         return delays.max_level if delays is not None else 0
 
-    def _counting(self, topic: str, target: Target) -> Target:
-        """Return a target that counts under the record's own topic (schedule topic, DLQ)."""
-        stats = self._context.stats
-        return Target(
-            target.config,
-            stats.counter(counted.TOPIC_PUT_NUMS, topic),
-            stats.counter(counted.TOPIC_PUT_SIZE, topic),
-        )
-
     def _count(self, target: Target, size: int, messages: int) -> None:
         counter = target.put_nums
         counter.value += messages
@@ -563,6 +561,9 @@ class SendMessageProcessor:
         total = self._context.stats.put
         total.value += messages
         total.calls += 1
+        if target.typed is not None:
+            target.typed[0].add(messages)
+            target.typed[1].add(size)
 
     def _failed(self, request: RemotingCommand, result: PutMessageResult) -> RemotingCommand:
         self._context.stats.put_failed += 1

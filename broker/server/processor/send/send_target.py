@@ -20,9 +20,10 @@ from broker.remoting.protocol.header.send import (
 )
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
+from broker.server.metrics.message_type import FIFO_NAME, NORMAL, NUMS, SIZE
 from broker.server.processor.send.batch_records import is_batch_topic
 from broker.server.static_topic.mapping_table import TopicQueueMappingManager
-from broker.server.stats import Counter
+from broker.server.stats import BrokerStats, Counter
 
 # Wire names of the short header (V2), from its declaration: a send reads the fields it needs from
 # the dictionary, because building the header object costs as much as the rest of the request.
@@ -57,6 +58,7 @@ class Target:
         "queue_limit",
         "slow",
         "sys_flag",
+        "typed",
     )
 
     def __init__(
@@ -75,6 +77,7 @@ class Target:
         self.batch_queue = is_batch_topic(config)
         self.put_nums = put_nums
         self.put_size = put_size
+        self.typed: tuple[Counter, Counter] | None = None  # the same of one message type
 
 
 def check_topic(
@@ -126,6 +129,23 @@ def _create_topic(
     return topics.create_for_send(
         topic, ext.get(DEFAULT_TOPIC, names.TBW102), int(ext.get(DEFAULT_QUEUES) or 0), flag
     )
+
+
+def record_target(stats: BrokerStats, topic: str, target: Target, kind: str) -> Target:
+    """Return a target that counts under the record's own topic (schedule topic, DLQ) and type."""
+    found = Target(
+        target.config,
+        stats.counter(counted.TOPIC_PUT_NUMS, topic),
+        stats.counter(counted.TOPIC_PUT_SIZE, topic),
+    )
+    if kind != NORMAL:
+        found.typed = stats.counter(NUMS[kind], topic), stats.counter(SIZE[kind], topic)
+    return found
+
+
+def is_special_or_fifo(raw: bytes) -> bool:
+    """Return the same as :func:`is_special`, also for messages that metrics count as ``fifo``."""
+    return FIFO_NAME in raw or is_special(raw)
 
 
 def is_special(raw: bytes) -> bool:

@@ -9,6 +9,10 @@ from broker.server.configuration.config import SETTINGS, BrokerConfig
 
 # One value per setting that is not its default: none may be untested.
 EXAMPLES = {
+    "metricsExporterType": "PROM",
+    "metricsPromExporterHost": "127.0.0.9",
+    "metricsPromExporterPort": "5558",
+    "metricsLabel": "zone:a",
     "defaultMessageRequestMode": "POP",
     "defaultPopShareQueueNum": "0",
     "serverLoadBalancerEnable": "false",

@@ -1,0 +1,180 @@
+"""The metrics of a broker: names, labels and values."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from broker.common.topic import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
+from broker.remoting.protocol.codes import RequestCode
+from broker.server.metrics import families
+from tests.support.desk import Desk
+
+Table = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture
+def counting(make_desk: Callable[..., Desk]) -> Desk:
+    """A broker core that counts message types."""
+    return make_desk(metricsExporterType="PROM")
+
+
+def table(samples) -> Table:
+    return {(one.name, frozenset(one.labels.items())): one.value for one in samples}
+
+
+def in_total(desk: Desk, topic: str, kind: str, system: str = "false") -> float | None:
+    labels = {"topic": topic, "message_type": kind, "is_system": system}
+    key = "rocketmq_messages_in_total", frozenset(labels.items())
+    return table(families.all_samples(desk.context)).get(key)
+
+
+def test_each_type_of_message_is_counted_under_the_topic_of_its_record(counting: Desk) -> None:
+    counting.topic("Orders")
+    for _ in range(3):
+        assert counting.send().code == 0
+    for _ in range(2):
+        assert counting.send(properties={"__SHARDINGKEY": "k"}).code == 0
+    assert counting.send(properties={"DELAY": "1"}).code == 0
+    assert counting.send(properties={"TRAN_MSG": "true", "PGROUP": "p"}).code == 0
+    assert in_total(counting, "Orders", "normal") == 3
+    assert in_total(counting, "Orders", "fifo") == 2
+    assert in_total(counting, SCHEDULE_TOPIC, "delay", "true") == 1
+    assert in_total(counting, TRANS_HALF_TOPIC, "transaction", "true") == 1
+    assert in_total(counting, "Orders", "delay") is None
+
+
+def test_bytes_of_the_types_add_up_to_those_of_the_topic(counting: Desk) -> None:
+    counting.topic("Orders")
+    counting.send(properties={"__SHARDINGKEY": "k"})
+    counting.send()
+    sums = [
+        one.value
+        for one in families.received(counting.context)
+        if one.name == "rocketmq_throughput_in_total" and one.labels["topic"] == "Orders"
+    ]
+    assert len(sums) == 2
+    assert sum(sums) == counting.store.writer.put_bytes
+
+
+def test_a_message_that_is_refused_is_not_counted(counting: Desk) -> None:
+    counting.topic("Orders")
+    body = bytes(counting.store.config.max_message_size + 1)
+    assert counting.send(body=body, properties={"__SHARDINGKEY": "k"}).code != 0
+    assert in_total(counting, "Orders", "fifo") == 0
+
+
+def test_without_the_exporter_no_type_is_counted(desk: Desk) -> None:
+    desk.topic("Orders")
+    desk.send(properties={"__SHARDINGKEY": "k"})
+    assert in_total(desk, "Orders", "normal") == 1
+    assert in_total(desk, "Orders", "fifo") is None
+
+
+def test_deliveries_are_counted_by_group(desk: Desk) -> None:
+    desk.topic("Orders")
+    desk.send()
+    assert desk.pull().code == 0
+    labels = {"topic": "Orders", "consumer_group": "G1", "is_system": "false", "is_retry": "false"}
+    found = table(families.delivered(desk.context))
+    assert found["rocketmq_messages_out_total", frozenset(labels.items())] == 1
+    assert found["rocketmq_throughput_out_total", frozenset(labels.items())] > 0
+
+
+def test_the_state_of_the_broker_and_its_store(desk: Desk) -> None:
+    desk.topic("Orders")
+    found = {one.name: one.value for one in families.all_samples(desk.context) if not one.labels}
+    assert found["rocketmq_broker_permission"] == 6
+    assert found["rocketmq_topic_number"] == len(desk.context.topics.configs)
+    disk = {one.name: one for one in families.store(desk.context)}
+    assert set(disk) == {
+        "rocketmq_storage_size_bytes",
+        "rocketmq_storage_flush_behind_bytes",
+        "rocketmq_storage_dispatch_behind_bytes",
+        "rocketmq_storage_message_reserve_time_milliseconds",
+    }
+    labels = {"storage_type": "local", "storage_medium": "disk"}
+    assert all(one.labels == labels for one in disk.values())
+    assert disk["rocketmq_storage_message_reserve_time_milliseconds"].value == 0
+    desk.send()
+    desk.advance(5_000)
+    disk = {one.name: one for one in families.store(desk.context)}
+    assert disk["rocketmq_storage_message_reserve_time_milliseconds"].value == 5_000
+
+
+def test_every_lane_has_a_watermark(desk: Desk) -> None:
+    names = {
+        one.labels["processor"]
+        for one in families.state(desk.context)
+        if one.name == "rocketmq_processor_watermark"
+    }
+    assert {"send", "pull", "ack", "query_message", "heartbeat", "transaction", "admin"} <= names
+
+
+def online(desk: Desk, group: str = "G1", topic: str = "Orders") -> None:
+    """A heartbeat of a push consumer."""
+    subscription = {"topic": topic, "subString": "*", "subVersion": 1}
+    consumer = {
+        "groupName": group,
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        "subscriptionDataSet": [subscription],
+    }
+    body = {"clientID": "c1", "consumerDataSet": [consumer], "producerDataSet": []}
+    assert desk.ask(RequestCode.HEART_BEAT, body=msgspec.json.encode(body)).code == 0
+
+
+def lag_of(desk: Desk) -> dict[str, float]:
+    labels = {"consumer_group": "G1", "topic": "Orders", "is_retry": "false", "is_system": "false"}
+    found = [one for part in families.lag(desk.context) for one in part]
+    return {one.name: one.value for one in found if one.labels == labels}
+
+
+def test_the_lag_of_an_online_group_is_in_messages_and_milliseconds(desk: Desk) -> None:
+    desk.topic("Orders", queues=2)
+    online(desk)
+    desk.context.offsets.commit("G1", "Orders", 0, 0)
+    for _ in range(3):
+        desk.send()
+        desk.advance(1_000)
+    assert desk.pull(queue_offset=1).code == 0
+    desk.context.offsets.note_pull("G1", "Orders", 0, 2)
+    assert lag_of(desk) == {
+        "rocketmq_consumer_lag_messages": 3,
+        "rocketmq_consumer_lag_latency_milliseconds": 3_000,
+        "rocketmq_consumer_inflight_messages": 2,
+        "rocketmq_consumer_ready_messages": 1,
+        "rocketmq_consumer_queueing_latency_milliseconds": 1_000,
+    }
+    desk.context.offsets.commit("G1", "Orders", 0, 3)
+    assert set(lag_of(desk).values()) == {0}
+
+
+def test_a_queue_without_a_committed_offset_has_no_lag(desk: Desk) -> None:
+    desk.topic("Orders", queues=1)
+    online(desk)
+    desk.send()
+    assert lag_of(desk)["rocketmq_consumer_lag_messages"] == 0
+
+
+def test_a_group_without_a_client_has_no_sample(desk: Desk) -> None:
+    desk.topic("Orders")
+    desk.context.offsets.commit("G1", "Orders", 0, 0)
+    assert lag_of(desk) == {}
+
+
+def test_connections_are_counted_by_language_and_version(desk: Desk) -> None:
+    desk.topic("Orders")
+    online(desk)
+    (found,) = families.connections(desk.context)
+    assert found.name == "rocketmq_consumer_connections"
+    assert found.value == 1
+    assert found.labels == {
+        "consumer_group": "G1",
+        "language": "java",
+        "version": "v5_3_3",
+        "consume_mode": "push",
+        "protocol_type": "remoting",
+        "is_system": "false",
+    }
