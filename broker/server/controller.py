@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.common.clock import Clock, SystemClock
@@ -36,7 +37,9 @@ from broker.server.ha.replication import Replication
 from broker.server.ingest.loader import IngestLoader, is_forced
 from broker.server.load_report import report_recovery, report_unknown_topics
 from broker.server.longpolling.deadline_timer import DeadlineTimer
+from broker.server.metrics.message_type import DELAY, NORMAL, count_put
 from broker.server.metrics.service import MetricsService
+from broker.server.metrics.settings import is_enabled
 from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
 from broker.server.pop.processor.table import make_handlers as pop_handlers
@@ -50,7 +53,7 @@ from broker.server.registration import Registrar
 from broker.server.role.relay import Relay
 from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
 from broker.server.static_topic.peers import BrokerPeers
-from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
+from broker.server.stats import SAMPLE_MS
 from broker.server.tables.persistence import ConfigStore
 from broker.server.tables.table_writer import Done
 from broker.server.timer.timer_service import TimerService
@@ -193,7 +196,7 @@ class BrokerController:
             lambda: context.delays,
             timers=lambda: context.timers.timers if context.timers is not None else None,
         )
-        service.on_committed = self._count_delivered
+        service.on_committed = partial(count_put, self.context.stats)
         return TransactionalMessageCheckService(
             service, clock, lambda: context.config, context.producers, context.topics
         )
@@ -288,7 +291,7 @@ class BrokerController:
         self.context.timers = TimerService(
             timers, self._clock, self.store.config.timer_flush_interval_ms, self._in_thread
         )
-        timers.on_delivered = self._count_delivered
+        timers.on_delivered = self._count_delayed
         return report
 
     def _load_tables(self, report: RecoveryReport) -> None:
@@ -301,7 +304,7 @@ class BrokerController:
         context.delays = ScheduleMessageService(
             self.store, self._clock, parse_delay_levels(self.store.config.message_delay_level)
         )
-        context.delays.on_delivered = self._count_delivered
+        context.delays.on_delivered = self._count_delayed
         context.files.load_delays(context)
         self._pop_files.load(self._pop)
         self._transactions.load()
@@ -395,6 +398,11 @@ class BrokerController:
         if woken:
             self._pulls.arrived(woken)
 
+    def _count_delayed(self, topic: str, size: int) -> None:
+        """Count a delivered message (delay level, timer) of ``size`` bytes as a put."""
+        typed = is_enabled(self.context.config.metrics_exporter_type)
+        count_put(self.context.stats, topic, size, DELAY if typed else NORMAL)
+
     def _delay_arrived(self, *arrival: *Arrival) -> None:
         if self.context.delays is not None:  # the tags code in SCHEDULE_TOPIC is the due time
             self._wake_delays_in(self.context.delays.wait_ms(arrival[3]))
@@ -402,13 +410,6 @@ class BrokerController:
     def _timer_arrived(self, *_: *Arrival) -> None:
         if self.context.timers is not None:
             self.context.timers.wake()
-
-    def _count_delivered(self, topic: str, size: int) -> None:
-        """Count a delivered message (delayed, timer, committed) of ``size`` bytes as a put."""
-        stats = self.context.stats
-        stats.counter(TOPIC_PUT_NUMS, topic).add(1)
-        stats.counter(TOPIC_PUT_SIZE, topic).add(size)
-        stats.put.add(1)
 
     def _topics_changed(self, topics: list[str]) -> None:
         """Announce the changes of this event-loop iteration together: many topics cost one task."""

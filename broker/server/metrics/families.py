@@ -88,7 +88,6 @@ def delivered(context: BrokerContext) -> Iterator[Sample]:
                 "topic": topic,
                 "consumer_group": group,
                 "is_system": _flag(is_system_topic(topic)),
-                "is_retry": _flag(is_retry_topic(topic)),
             }
             yield Sample(name, COUNTER, meaning, labels, counter.value)
     for group, counter in context.stats.counters(counted.DLQ_PUT_NUMS):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from broker.message import message as props
+from broker.server.stats import TOPIC_PUT_NUMS, TOPIC_PUT_SIZE, BrokerStats
 
 NORMAL: Final = "normal"
 FIFO: Final = "fifo"
@@ -27,6 +28,16 @@ _DELAY_NAMES: Final = (
     props.PROPERTY_TIMER_DELAY_SEC,
     props.PROPERTY_TIMER_DELAY_MS,
 )
+
+
+def count_put(stats: BrokerStats, topic: str, size: int, kind: str = NORMAL) -> None:
+    """Count one message of ``size`` bytes that the broker itself has put into a topic."""
+    stats.counter(TOPIC_PUT_NUMS, topic).add(1)
+    stats.counter(TOPIC_PUT_SIZE, topic).add(size)
+    stats.put.add(1)
+    if kind != NORMAL:
+        stats.counter(NUMS[kind], topic).add(1)
+        stats.counter(SIZE[kind], topic).add(size)
 
 
 def message_type(properties: Mapping[str, str]) -> str:

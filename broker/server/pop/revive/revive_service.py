@@ -25,11 +25,11 @@ from broker.message.check_point import REVIVE_GROUP, AckMsg, PopCheckPoint
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import decode_record, scan_records
+from broker.server.metrics.message_type import count_put
 from broker.server.pop.in_flight import InFlightCounter
 from broker.server.pop.parts import PopParts
 from broker.server.pop.revive.revive_queue import ReviveQueue
 from broker.server.pop.revive.revive_topic import REWRITE_S, ReviveTopic, flush_soon
-from broker.server.stats import TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.store.results import GetMessageStatus, MessageExtBrokerInner, PutMessageStatus
 
 log = logging.getLogger("broker.server")
@@ -282,10 +282,7 @@ class PopReviveService:
 
     def _record_revived(self, ck: PopCheckPoint, retry_topic: str, size: int) -> None:
         """Count a redelivered message of ``size`` bytes; it is no longer in flight."""
-        stats = self._parts.stats
-        stats.counter(TOPIC_PUT_NUMS, retry_topic).add(1)
-        stats.counter(TOPIC_PUT_SIZE, retry_topic).add(size)
-        stats.put.add(1)
+        count_put(self._parts.stats, retry_topic, size)
         self.revived += 1
         self._in_flight.remove(ck.topic, ck.group, ck.queue_id, ck.pop_time)
 

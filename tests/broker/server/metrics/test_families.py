@@ -75,7 +75,7 @@ def test_deliveries_are_counted_by_group(desk: Desk) -> None:
     desk.topic("Orders")
     desk.send()
     assert desk.pull().code == 0
-    labels = {"topic": "Orders", "consumer_group": "G1", "is_system": "false", "is_retry": "false"}
+    labels = {"topic": "Orders", "consumer_group": "G1", "is_system": "false"}
     found = table(families.delivered(desk.context))
     assert found["rocketmq_messages_out_total", frozenset(labels.items())] == 1
     assert found["rocketmq_throughput_out_total", frozenset(labels.items())] > 0

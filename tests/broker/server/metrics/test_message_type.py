@@ -2,7 +2,17 @@
 
 import pytest
 
-from broker.server.metrics.message_type import DELAY, FIFO, NORMAL, TRANSACTION, message_type
+from broker.server import stats as counted
+from broker.server.metrics.message_type import (
+    DELAY,
+    FIFO,
+    NORMAL,
+    NUMS,
+    SIZE,
+    TRANSACTION,
+    count_put,
+    message_type,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,3 +32,14 @@ from broker.server.metrics.message_type import DELAY, FIFO, NORMAL, TRANSACTION,
 )
 def test_the_first_property_that_matches_decides(properties: dict[str, str], kind: str) -> None:
     assert message_type(properties) == kind
+
+
+def test_a_put_of_the_broker_counts_for_topic_broker_and_type() -> None:
+    stats = counted.BrokerStats(0)
+    count_put(stats, "T", 100)
+    count_put(stats, "T", 50, DELAY)
+    assert stats.counter(counted.TOPIC_PUT_NUMS, "T").value == 2
+    assert stats.counter(counted.TOPIC_PUT_SIZE, "T").value == 150
+    assert stats.put.value == 2
+    assert stats.counter(NUMS[DELAY], "T").value == 1
+    assert stats.counter(SIZE[DELAY], "T").value == 50
