@@ -251,7 +251,7 @@ class BatchConsumeQueue(ConsumeQueue):
         return unit
 
     def _count_units(self, file: MappedFile) -> int:
-        low, high = 0, file.data_end() // BATCH_UNIT_SIZE
+        low, high = 0, file.search_end() // BATCH_UNIT_SIZE
         while low < high:
             middle = (low + high) // 2
             if _whole(_UNPACK_FROM(file.mapping, middle * BATCH_UNIT_SIZE)):

@@ -533,7 +533,7 @@ class ConsumeQueue:
 
     def _count_units(self, file: MappedFile) -> int:
         mapping = file.mapping
-        low, high = 0, file.data_end() // UNIT_SIZE
+        low, high = 0, file.search_end() // UNIT_SIZE
         while low < high:
             middle = (low + high) // 2
             physical_offset, size, _ = UNPACK_FROM(mapping, middle * UNIT_SIZE)

@@ -176,18 +176,19 @@ class Disk:
         if isinstance(memory, mmap.mmap) and sys.platform == "linux":
             memory.madvise(mmap.MADV_DONTNEED)
 
-    def expect_small_syncs(self, mapping: Mapping, start: int) -> None:
+    def expect_single_pages(self, mapping: Mapping, start: int) -> None:
         """Let the kernel cache bytes from ``start`` on (a multiple of the page) in single pages.
 
         A write through a mapping makes its whole folio dirty, and reading ahead makes folios of up
-        to 2 MiB in a file that is written in sequence: a sync of 1 KiB then writes that much.
+        to 2 MiB in a file that is written in sequence: a sync of 1 KiB then writes that much. A
+        read of one page of a sparse file reads zeros ahead, up to read_ahead_kb.
         """
         memory: object = mapping
         if isinstance(memory, mmap.mmap) and sys.platform == "linux":
             memory.madvise(mmap.MADV_RANDOM, start)
 
     def expect_reads(self, mapping: Mapping) -> None:
-        """Undo :meth:`expect_small_syncs`: the kernel reads ahead again."""
+        """Undo :meth:`expect_single_pages`: the kernel reads ahead again."""
         memory: object = mapping
         if isinstance(memory, mmap.mmap) and sys.platform == "linux":
             memory.madvise(mmap.MADV_NORMAL)

@@ -26,6 +26,8 @@ PAGE: Final = 4096
 # Bytes that a growing file reserves at creation, and the maximum that it reserves per step.
 FIRST_STEP_BYTES: Final = PAGE
 MAX_STEP_BYTES: Final = 1 << 20
+# Files with no more data than this are read in single pages while their end is searched.
+FEW_BYTES: Final = 1 << 16
 NOWHERE: Final = 1 << 63
 # The flushing thread and the appending thread may close the same descriptor: a second close could
 # hit another file that has got the same number meanwhile.
@@ -147,7 +149,7 @@ class MappedFile:
         """Let each sync write the pages that were written, not large folios around them."""
         start = self.flushed // PAGE * PAGE
         if start < self.size:
-            self._advise(lambda mapping: self.disk.expect_small_syncs(mapping, start))
+            self._advise(lambda mapping: self.disk.expect_single_pages(mapping, start))
 
     def expect_reads(self) -> None:
         """Undo :meth:`expect_small_syncs`."""
@@ -215,6 +217,18 @@ class MappedFile:
         """
         ranges = list(self.disk.stored_ranges(self.path))
         return min(ranges[-1][1], self.size) if ranges else 0
+
+    def search_end(self) -> int:
+        """Return :meth:`data_end` for a search in the mapping, and open a file of few bytes for it.
+
+        A read fault reads ahead on both sides, in holes too: with 8 MiB of read-ahead 2.7 ms of
+        processor time per queue of one unit, with single pages 0.08 ms.
+        """
+        end = self.data_end()
+        if 0 < end <= FEW_BYTES:
+            _ = self.mapping  # opens the file
+            self._advise(lambda mapping: self.disk.expect_single_pages(mapping, 0))
+        return end
 
     def clear_after(self, position: int) -> None:
         """Overwrite everything from ``position`` on with zeros; ranges of zeros are not written."""

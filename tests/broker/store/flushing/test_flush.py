@@ -301,8 +301,8 @@ class AdvisedDisk(Disk):
     def __init__(self) -> None:
         self.advice: list[tuple[str, int]] = []
 
-    def expect_small_syncs(self, mapping, start):
-        super().expect_small_syncs(mapping, start)
+    def expect_single_pages(self, mapping, start):
+        super().expect_single_pages(mapping, start)
         self.advice.append(("small syncs", id(mapping)))
 
     def expect_reads(self, mapping):

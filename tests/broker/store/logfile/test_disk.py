@@ -128,7 +128,7 @@ def test_small_syncs_are_expected_from_a_position_on_until_undone(disk, tmp_path
     mapping = disk.map(fd, 16 * 4096)
     disk.close(fd)
     assert random_bytes(path) == 0
-    disk.expect_small_syncs(mapping, 3 * 4096)
+    disk.expect_single_pages(mapping, 3 * 4096)
     assert random_bytes(path) == 13 * 4096
     disk.expect_reads(mapping)
     assert random_bytes(path) == 0

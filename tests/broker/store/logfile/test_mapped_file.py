@@ -294,7 +294,7 @@ class AdvisedDisk(Disk):
         self.starts: list[int] = []
         self.error = error
 
-    def expect_small_syncs(self, mapping, start):
+    def expect_single_pages(self, mapping, start):
         self.starts.append(start)
         if self.error is not None:
             raise self.error
@@ -330,6 +330,19 @@ def test_a_full_or_closed_file_gets_no_advice(folder):
     file.close()
     file.expect_reads()
     assert disk.starts == []
+
+
+def test_the_end_of_few_bytes_is_searched_in_single_pages(folder):
+    disk = AdvisedDisk()
+    folder.mkdir()
+    size = 64 * PAGE
+    files = [MappedFile(disk, str(folder), number * size, size) for number in range(2)]
+    for file, written in zip(files, (0, 20 * PAGE), strict=True):
+        file.create().mapping[written] = 1
+    assert [file.search_end() for file in files] == [PAGE, 21 * PAGE]
+    assert disk.starts == [0]
+    for file in files:
+        file.close()
 
 
 @pytest.mark.parametrize("error", [OSError(12, "no memory"), ValueError("mmap closed")])
