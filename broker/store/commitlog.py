@@ -87,6 +87,14 @@ class CommitLog:
                 self._mapping = last.mapping
                 self._limit = last.size - BLANK_SIZE
 
+    def erase_after_end(self) -> None:
+        """Overwrite what the last file stores after the end of the log with zeros, without a sync.
+
+        Costs a write of the bytes that are not zeros, in blocks of at most 1 MiB.
+        """
+        if self._file is not None:
+            self._file.clear_after(self._file.written)
+
     def append(
         self, inner: MessageExtBrokerInner, topic: Topic, queue_offset: int, now: int
     ) -> tuple[int, int]:
