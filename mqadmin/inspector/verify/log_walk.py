@@ -82,6 +82,7 @@ class ColumnWalk(LogWalk):
                 return False
             position = batch.next_position
             self.reached = file.start + position
+            opened.release(position)
         left = len(opened) - position
         if left >= BLANK_SIZE and check_record(opened.data, position) == BLANK_HERE:
             self.end = self.reached = file.start + file.length

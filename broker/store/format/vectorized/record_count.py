@@ -1,13 +1,16 @@
-"""Count the records of a CommitLog per queue, as fast as pure Python allows (for summaries).
+"""Count the records of a CommitLog per queue (for summaries).
 
-A GiB of 1 KiB records takes about 900,000 iterations, so each does as little as possible: one
-``unpack_from``, one slice for the topic, one dictionary update, no object kept. Field positions
-come from the record layout. Records of rare types and corruption are left to the scanner.
+:func:`walk_plain` is as fast as pure Python allows: a GiB of 1 KiB records takes about 900,000
+iterations, so each does as little as possible: one ``unpack_from``, one slice for the topic, one
+dictionary update, no object kept. :func:`walk_compiled` counts the same records in a tenth of the
+time; it needs numba (extra ``fast``), which takes half a second to load. Field positions come from
+the record layout. Records of rare types and corruption are left to the scanner.
 """
 
 from collections.abc import Iterator
 from struct import Struct
 from struct import error as struct_error
+from typing import Final
 
 import msgspec
 
@@ -21,6 +24,8 @@ _TALLY_BITS = 40
 _TALLY_ONE = 1 << _TALLY_BITS
 _TALLY_BYTES = _TALLY_ONE - 1
 _SHORT = Struct(">H")
+# Rows of the table that the compiled loop fills: 320 KiB, and few enough to fit a core's cache.
+COMPILED_QUEUES: Final = 8192
 
 
 class Tally(msgspec.Struct, kw_only=True, gc=False):
@@ -72,7 +77,8 @@ def walk_plain(
     try:
         while position <= stop:
             size, magic, queue_id, own, sys_flag, length = unpack(buf, position)
-            if own != expected or magic != MAGIC_V1:
+            # A negative length could place the next record before this one: an endless loop.
+            if own != expected or magic != MAGIC_V1 or length < 0:
                 break
             if sys_flag != flag:
                 if sys_flag & _RARE_FLAGS != rare:
@@ -96,3 +102,28 @@ def walk_plain(
     except (IndexError, struct_error):
         pass
     return position, last
+
+
+def walk_compiled(
+    buf: bytes, position: int, base_offset: int, tally: Tally, end: int | None = None
+) -> tuple[int, int]:
+    """:func:`walk_plain` in compiled code; needs numpy and numba."""
+    import numpy as np
+
+    from broker.store.format.vectorized import kernels
+
+    view = np.frombuffer(buf, dtype=np.uint8)
+    stop = len(buf) if end is None else end
+    table = np.zeros((COMPILED_QUEUES, kernels.COUNT_COLUMNS), dtype=np.int64)
+    last = -1
+    while True:
+        after, newest, queues = kernels.count_records(view, base_offset, position, stop, table)
+        for row in np.flatnonzero(table[:, kernels.COUNT_RECORDS]).tolist():
+            topic, length, queue_id, messages, size = table[row].tolist()
+            tally.add(buf[topic : topic + length], queue_id, size, messages)
+        if newest >= 0:
+            last = int(newest)
+        position = int(after)
+        if 2 * queues < COMPILED_QUEUES:
+            return position, last
+        table[:] = 0  # filled by queues, not stopped by a record
