@@ -229,7 +229,8 @@ class LogWalk:
                     return True
                 if isinstance(item, Damage) and item.at_end:
                     if self._is_rest(opened, item.physical_offset - file.start):
-                        return False
+                        # The torn record before these zeros has been reported.
+                        return self.is_followed(number)
                     if item.kind != "blank" and self.is_moving(file):
                         return False
                     self._torn_end = _end_of(item)

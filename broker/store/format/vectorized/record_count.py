@@ -57,8 +57,7 @@ def walk_plain(
     The fast path of a summary: it creates no objects per record, checks lengths and the stored
     physical offset, but no CRC and no text. It stops at a blank record, at ``end``, at corruption
     and at a rare type of record (v2, inner batch, another host shape); the caller passes these to
-    the scanner and then calls again. The last record's position is -1 if none was counted. ``buf``
-    is bytes or an mmap: a slice of a memoryview cannot be a dictionary key.
+    the scanner and then calls again. The last record's position is -1 if none was counted.
     """
     last = -1
     whole = len(buf)
@@ -96,9 +95,9 @@ def walk_plain(
             expected += size
             # Nearly every record belongs to a known queue, so the exception is the rare case.
             try:
-                queues[queue_id][buf[topic:topic_end]] += size + _TALLY_ONE
+                queues[queue_id][bytes(buf[topic:topic_end])] += size + _TALLY_ONE
             except KeyError:
-                tally.add(buf[topic:topic_end], queue_id, size)
+                tally.add(bytes(buf[topic:topic_end]), queue_id, size)
     except (IndexError, struct_error):
         pass
     return position, last
