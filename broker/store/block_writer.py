@@ -55,7 +55,7 @@ class BlockWriter:
         if self._flags.refusal is not None:
             return None
         log = self._log
-        return Destination(log.max_offset, log.capacity, max(now_ms, log.last_store_timestamp))
+        return Destination(log.next_offset, log.capacity, max(now_ms, log.last_store_timestamp))
 
     def queue(self, topic: str, queue_id: int, count: int) -> ConsumeQueue | None:
         """Return a plain queue with reserved space for ``count`` further units, None if none is.

@@ -87,6 +87,14 @@ class CommitLog:
                 self._mapping = last.mapping
                 self._limit = last.size - BLANK_SIZE
 
+    def erase_after_end(self) -> None:
+        """Overwrite what the last file stores after the end of the log with zeros, without a sync.
+
+        Costs a write of the bytes that are not zeros, in blocks of at most 1 MiB.
+        """
+        if self._file is not None:
+            self._file.clear_after(self._file.written)
+
     def append(
         self, inner: MessageExtBrokerInner, topic: Topic, queue_offset: int, now: int
     ) -> tuple[int, int]:
@@ -144,9 +152,18 @@ class CommitLog:
         self.max_offset = physical_offset + size
         return physical_offset, size
 
+    @property
+    def next_offset(self) -> int:
+        """Physical offset of the next record, if the current file has space for it.
+
+        Not :attr:`max_offset` after a put that failed when the next file was current already.
+        """
+        file = self._file
+        return file.start + file.written if file is not None else self.max_offset
+
     def next_place(self, queue_offset: int, now: int) -> Place:
         """Place of a batch that is appended next, if the current file has space for it."""
-        return Place(self.max_offset, queue_offset, max(now, self.last_store_timestamp))
+        return Place(self.next_offset, queue_offset, max(now, self.last_store_timestamp))
 
     def append_batch(self, batch: EncodedBatch, queue_offset: int, now: int) -> int:
         """Append the records of a batch consecutively in one file; return the first's offset.
@@ -173,7 +190,7 @@ class CommitLog:
         return physical_offset
 
     def append_encoded(self, data: bytes | memoryview, store_timestamp: int) -> None:
-        """Append records that were encoded for :attr:`max_offset` and ``store_timestamp``.
+        """Append records that were encoded for :attr:`next_offset` and ``store_timestamp``.
 
         They must fit into the current file: at most :attr:`capacity` bytes.
         """
@@ -227,6 +244,8 @@ class CommitLog:
                 physical_offset=physical_offset,
             )
         file = self._file
+        if file is not None and file.start > physical_offset:
+            file = self._remove_empty_file(position)
         if file is None or not position:
             file = self._append_file(self.preparer.take(physical_offset))
         end = position + len(data)
@@ -324,11 +343,24 @@ class CommitLog:
             old.written = old.size
         return self._append_file(new)
 
+    def _remove_empty_file(self, position: int) -> MappedFile:
+        """Remove the current file, left by a put that failed; return the one before it.
+
+        Its bytes from ``position`` on, a blank record at most, are replaced by the caller.
+        """
+        self.files.remove_last()
+        file = self.files.files[-1]
+        file.written = position
+        file.flushed = min(file.flushed, position)
+        self._file = file
+        self._mapping = file.mapping
+        return file
+
     def _append_file(self, new: MappedFile) -> MappedFile:
         """Make ``new`` the current file and request the one after it."""
-        self.files.files.append(new)
-        self._file = new
         self._mapping = new.mapping
+        self._file = new
+        self.files.files.append(new)
         self._limit = new.size - BLANK_SIZE
         self.preparer.request(new.start + new.size)
         return new

@@ -13,6 +13,8 @@ from broker.errors import StoreError
 
 # Files up to this length are read into memory: a truncation cannot cause SIGBUS then.
 READ_WHOLE_BYTES: Final = 1 << 20
+# A scan keeps at most about this many bytes of a mapped file in its own memory.
+RELEASE_BYTES: Final = 64 << 20
 
 
 class FileBytes:
@@ -21,15 +23,29 @@ class FileBytes:
     From ``data_end`` to the end there is only a hole of zeros, which scans skip.
     """
 
-    __slots__ = ("data", "data_end", "path")
+    __slots__ = ("data", "data_end", "path", "released")
 
     def __init__(self, path: Path, data: bytes, data_end: int) -> None:
         self.path = path
         self.data = data
         self.data_end = data_end
+        self.released = 0
 
     def __len__(self) -> int:
         return len(self.data)
+
+    def release(self, end: int) -> None:
+        """Remove the pages before ``end`` from this process, every :data:`RELEASE_BYTES`.
+
+        They remain in the page cache, and a later access maps them again.
+        """
+        end -= end % mmap.PAGESIZE
+        if end - self.released < RELEASE_BYTES or sys.platform != "linux":
+            return
+        data: object = self.data
+        if isinstance(data, mmap.mmap):
+            data.madvise(mmap.MADV_DONTNEED, self.released, end - self.released)
+        self.released = end
 
 
 def _data_end(fd: int, size: int) -> int:

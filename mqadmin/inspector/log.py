@@ -23,10 +23,10 @@ from broker.store.format.commitlog import (
     scan_commitlog,
     store_timestamp,
 )
-from broker.store.format.vectorized.record_count import Tally, walk_plain
+from broker.store.format.vectorized.record_count import Tally, walk_compiled, walk_plain
 from mqadmin.inspector.damage import WARNING, damage_row, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
-from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.files import RELEASE_BYTES, FileBytes, open_bytes
 from mqadmin.inspector.rows import DamageRow
 
 # Bound of the backward search for the start of a record.
@@ -71,6 +71,7 @@ class LogWalk:
     ``start`` skips records and corruption below that physical offset; ``stop`` is the offset of a
     record where the scan ends. With ``counting`` plain records are counted in ``tallies`` and not
     yielded (without ``check_crc``); only corruption, blank records and other records are yielded.
+    ``compiled`` counts them in compiled code, which needs numba.
     After the scan, ``end`` is the end of the last complete record or blank record; ``reached``
     includes corruption after it. ``first_timestamp`` and ``last_timestamp`` (ms) are set only when
     counting.
@@ -84,6 +85,7 @@ class LogWalk:
         stop: int | None = None,
         check_crc: bool = True,
         counting: bool = False,
+        compiled: bool = False,
     ) -> None:
         self._store = store
         self._files = store.log_files()
@@ -94,6 +96,7 @@ class LogWalk:
         self._check_crc = check_crc
         self.tallies: list[Tally] = []
         self._counting = counting
+        self._walk_records = walk_compiled if compiled else walk_plain
         self.min_offset = self._files[0].start if self._files else 0
         self.end = self.min_offset
         self.reached = self.min_offset
@@ -226,7 +229,8 @@ class LogWalk:
                     return True
                 if isinstance(item, Damage) and item.at_end:
                     if self._is_rest(opened, item.physical_offset - file.start):
-                        return False
+                        # The torn record before these zeros has been reported.
+                        return self.is_followed(number)
                     if item.kind != "blank" and self.is_moving(file):
                         return False
                     self._torn_end = _end_of(item)
@@ -281,12 +285,19 @@ class LogWalk:
     ) -> int:
         """Count plain records from ``position`` to a limit; returns the position after them."""
         data = opened.data
-        after, last = walk_plain(data, position, file.start, into[1], into[0])
-        if last >= 0:
+        limit, tally = into
+        while True:
+            block = min(limit, position + RELEASE_BYTES)
+            after, last = self._walk_records(data, position, file.start, tally, block)
+            if last < 0:
+                return after
             self.end = self.reached = file.start + after
             self._note_time(store_timestamp(data, position))
             self._note_time(store_timestamp(data, last))
-        return after
+            opened.release(after)
+            if block == limit:
+                return after
+            position = after
 
     def _note_time(self, timestamp: int) -> None:
         if self.first_timestamp is None:

@@ -44,6 +44,8 @@ PROPERTIES = {
     "storePathRootDir": ROOT,
     "mappedFileSizeCommitLog": "8192",
     "mappedFileSizeConsumeQueue": "400",
+    # Java's 13.8 MB are compared at every call to the disk: nine tenths of the time of a run.
+    "mapperFileSizeBatchConsumeQueue": "460",
     "maxHashSlotNum": "16",
     "maxIndexNum": "40",
     "maxMessageSize": "3000",

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.message.check_point import AckMsg, PopCheckPoint
+from broker.message.check_point import AckMsg, MergeKey, PopCheckPoint
 from broker.message.receipt_handle import ORDER_REVIVE_QUEUE_ID
 from broker.remoting.budget import MemoryBudget
 from broker.server.pop.assignment.request_mode import MessageRequestModeTable
@@ -37,6 +37,9 @@ log = logging.getLogger("broker.server")
 
 WRITES_PER_RUN: Final = 64
 RETRY_MS: Final = 200
+# Changes of one message within a flush that its acknowledgement follows: handles that a client
+# made up may form a cycle.
+MAX_CHANGES: Final = 1_000
 MAX_WAIT_MS: Final = 1_000  # waits for wall-clock times: a clock step delays nothing longer
 
 Wake = Callable[[list[SuspendedPop]], None]
@@ -44,6 +47,18 @@ Wake = Callable[[list[SuspendedPop]], None]
 
 def _no_reader(waiting: list[SuspendedPop]) -> None:
     """Do nothing; used until the processors are bound."""
+
+
+class ReplacedCheckPoint:
+    """The acknowledgement of a message in a check point whose successor is not flushed yet."""
+
+    __slots__ = ("ack", "acknowledged", "due_ms", "revive_queue_id")
+
+    def __init__(self, ack: AckMsg, revive_queue_id: int, due_ms: int) -> None:
+        self.ack = ack
+        self.revive_queue_id = revive_queue_id
+        self.due_ms = due_ms
+        self.acknowledged = False
 
 
 class PopService:
@@ -71,6 +86,9 @@ class PopService:
         self.notifications = PopLongPolling(
             memory, limit=limits[0], key_limit=limits[1], newest_first=True
         )
+
+        # Acknowledgements that wait for the flush of a new check point, by the key of that one.
+        self._replaced: dict[MergeKey, ReplacedCheckPoint] = {}
 
         self.wake: Wake = _no_reader
         self.notify: Wake = _no_reader
@@ -159,7 +177,9 @@ class PopService:
 
         The acknowledgement is written after the new check point is flushed: a power cut that kept
         only the acknowledgement would lose the message. If the flush fails it is not written, and
-        the message is delivered twice. Returns the reason if the check point is not written.
+        the message is delivered twice. It is written earlier if the message is acknowledged in the
+        new check point: after that no crash may revive the old one. Java writes both at once.
+        Returns the reason if the check point is not written.
 
         **Source:** RocketMQ ChangeInvisibleTimeProcessor#appendCheckPointThenAckOrigin.
         """
@@ -169,15 +189,37 @@ class PopService:
         store, end = self.parts.store, self.topic.written_end
         if end <= store.flushed_where:
             return self.acknowledge(ack, revive_queue_id, due_ms)
+        key = ck.merge_key(self.parts.config().broker_name)
+        replaced = self._replaced[key] = ReplacedCheckPoint(ack, revive_queue_id, due_ms)
 
         def flushed(status: PutMessageStatus) -> None:
-            if status is PutMessageStatus.PUT_OK:
-                failure = self.acknowledge(ack, revive_queue_id, due_ms)
-                if failure:
-                    log.warning("pop: an acknowledgement is not written: %s", failure)
+            if self._replaced.get(key) is replaced:
+                del self._replaced[key]
+            if status is PutMessageStatus.PUT_OK and not replaced.acknowledged:
+                self._acknowledge_replaced([replaced])
 
         store.await_flush(end, flushed)
         return ""
+
+    def _acknowledge_replaced(self, waiting: Sequence[ReplacedCheckPoint]) -> str:
+        """Write acknowledgements in replaced check points; return the reason if one failed."""
+        for replaced in waiting:
+            failure = self._acknowledge(replaced.ack, replaced.revive_queue_id, replaced.due_ms)
+            if failure:
+                log.warning("pop: an acknowledgement is not written: %s", failure)
+                return failure
+            replaced.acknowledged = True
+        return ""
+
+    def _replaced_by(self, key: MergeKey) -> list[ReplacedCheckPoint]:
+        """Return the check points that wait for the one of ``key``, the oldest one first."""
+        found: list[ReplacedCheckPoint] = []
+        broker_name = self.parts.config().broker_name
+        while (replaced := self._replaced.get(key)) is not None and len(found) < MAX_CHANGES:
+            if not replaced.acknowledged:
+                found.append(replaced)
+            key = replaced.ack.merge_key(broker_name)
+        return found[::-1]
 
     def skip_to(self, ck: PopCheckPoint, next_offset: int) -> None:
         """Advance the offset of a queue past messages that do not match the filter."""
@@ -186,6 +228,15 @@ class PopService:
 
     def acknowledge(self, ack: AckMsg, revive_queue_id: int, due_ms: int) -> str:
         """Record acknowledged messages; return the reason if it failed."""
+        if self._replaced:
+            # Before it: a crash in between must not leave an older check point to be revived.
+            key = ack.merge_key(self.parts.config().broker_name)
+            failure = self._acknowledge_replaced(self._replaced_by(key))
+            if failure:
+                return failure
+        return self._acknowledge(ack, revive_queue_id, due_ms)
+
+    def _acknowledge(self, ack: AckMsg, revive_queue_id: int, due_ms: int) -> str:
         parts = self.parts
         now_ms = parts.clock.now_ms()
         new: int | None = None
@@ -275,6 +326,9 @@ class PopService:
 
         Acks that cannot be written are not committed: messages are delivered again after the start.
         """
+        if self._replaced and self.parts.store.flush():
+            waiting = [each for each in self._replaced.values() if not each.acknowledged]
+            self._acknowledge_replaced(waiting)
         for entry in self._write(self.buffer.take_all()):
             log.warning(
                 "pop: a check point of %s, group %s is not written: its messages come again",

@@ -135,15 +135,17 @@ class MappedFile:
             self._reserve_to(min(self.size, max(-(-end // PAGE) * PAGE, self.reserved + step)))
 
     def _reserve_to(self, end: int) -> None:
-        if end <= self.reserved:
-            return
+        if end > self.reserved:
+            self._reserve(self.reserved, end)
+            self.reserved = end
+
+    def _reserve(self, start: int, end: int) -> None:
         # Not self._fd: another thread may be syncing the file and may close that descriptor.
         fd = self.disk.open(self.path)
         try:
-            self.disk.reserve(fd, end, self.path, start=self.reserved)
+            self.disk.reserve(fd, end, self.path, start=start)
         finally:
             self.disk.close(fd)
-        self.reserved = end
 
     def expect_small_syncs(self) -> None:
         """Let each sync write the pages that were written, not large folios around them."""
@@ -236,8 +238,10 @@ class MappedFile:
         start, end = self.disk.next_data(self.path, position)
         while start >= 0:
             end = min(end, self.size)
-            self._reserve_to(end)
+            # Not the holes before it: a full disk must not prevent this.
+            self._reserve(start, end)
             mapping[start:end] = bytes(end - start)
+            self.page_out()
             start, end = self.disk.next_data(self.path, end)
 
     def close(self) -> None:

@@ -464,6 +464,10 @@ class Recovery:
 
     def _cut(self, end: int) -> None:
         self._log_files.open_at(end, self._scan.last_timestamp or self._timestamp_before(end))
+        if not self.report.clean:
+            # Bytes of a dropped record stay dropped: a start after a clean stop checks less, and
+            # would take a record without some sectors of its properties for a stored message.
+            self._log_files.erase_after_end()
         if self._index is not None:
             self.report.removed_files += self._index.cut(end)
         # A deletion may be recorded at a log end that a power failure reverted: records stored from

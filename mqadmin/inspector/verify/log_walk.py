@@ -54,6 +54,7 @@ class ColumnWalk(LogWalk):
 
         scan_flags = WITH_PROPERTIES | (WITH_CRC if self._check_crc else 0)
         position = max(self._skip(file, opened), self.reached - file.start)
+        is_rest = False
         for batch in scan_columns(
             opened.data, file.start, position, opened.data_end, scan_flags=scan_flags
         ):
@@ -82,6 +83,9 @@ class ColumnWalk(LogWalk):
                 return False
             position = batch.next_position
             self.reached = file.start + position
+            opened.release(position)
+        if is_rest:
+            return self.is_followed(number)
         left = len(opened) - position
         if left >= BLANK_SIZE and check_record(opened.data, position) == BLANK_HERE:
             self.end = self.reached = file.start + file.length

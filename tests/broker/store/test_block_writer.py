@@ -1,10 +1,13 @@
 """BlockWriter: the same files as puts, and no block where a put could be refused."""
 
+import struct
 from pathlib import Path
 
 import pytest
 
 from broker.message.properties import encode_properties
+from broker.message.record import decode_record
+from broker.store.consumequeue.consume_queue import Topic
 from broker.store.message_store import MessageStore
 from tests.support.record_blocks import append_block
 from tests.support.stores import Stores, make_inner
@@ -83,6 +86,32 @@ def test_the_space_of_the_current_file_is_the_capacity(pair) -> None:
     with pytest.raises(ValueError, match="bytes of records"):
         store.log.append_encoded(bytes(place.capacity + 1), 0)
     assert store.log.max_offset == place.physical_offset
+
+
+def test_a_block_after_a_put_that_failed_in_a_new_file_has_the_offsets_of_that_file(pair) -> None:
+    one, other = pair
+    broken = message(2)
+    broken.body = bytes(2_900)
+    for store in pair:
+        while store.log.capacity > store.log.record_size(broken, Topic("TopicA")):
+            store.put_message(broken)
+        store.dispatch()
+    broken.flag = 1 << 40
+    for store in pair:
+        with pytest.raises(struct.error):
+            store.put_message(broken)
+    assert [file.start for file in one.log.files.files] == [0, one.log.file_size]
+    messages = [message(number) for number in range(3, 23)]
+    for inner in messages:
+        one.put_message(inner)
+    append_block(other, messages)
+    one.dispatch()
+    other.dispatch()
+    assert contents(one) == contents(other)
+    assert one.reput.offset == other.reput.offset == other.log.max_offset
+    last = other.get_max_offset("TopicA", 1) - 10
+    (record,) = other.get_message("TopicA", 1, last, 1).buffers
+    assert decode_record(bytes(record), check_crc=True).physical_offset == other.log.file_size
 
 
 def test_refused_puts_have_no_destination(pair) -> None:

@@ -1,5 +1,7 @@
 """The log: records to the byte, rolling, reading within bounds."""
 
+import struct
+
 import pytest
 
 from broker.errors import StoreError
@@ -197,3 +199,52 @@ def test_replicated_bytes_continue_the_log_or_are_refused(log, inner):
     for offset in (3 * SIZE, 3 * SIZE + 4, 0):
         with pytest.raises(StoreError, match=f"the log ends at {3 * SIZE + 3}"):
             log.append_replica(b"x", offset, 0)
+
+
+def fail_after_roll(log, inner) -> None:
+    """A put that fails after the log has rolled to its second file."""
+    put(log, inner, body=bytes(1_000))
+    with pytest.raises(struct.error):
+        log.append(inner(body=bytes(3_000), flag=1 << 40), TOPIC, 1, 0)
+
+
+def test_the_next_record_starts_a_file_after_a_put_that_failed_there(log, inner):
+    fail_after_roll(log, inner)
+    end = log.max_offset
+    assert end < SIZE == log.next_offset
+    assert log.next_place(1, 0).physical_offset == SIZE
+    log.append_encoded(b"r" * 100, 0)
+    assert bytes(log.read(SIZE, 100)) == b"r" * 100
+    assert log.max_offset == log.next_offset == SIZE + 100
+
+
+def test_a_master_s_bytes_continue_the_log_after_a_put_that_failed(log, inner):
+    fail_after_roll(log, inner)
+    end = log.max_offset
+    log.append_replica(b"s" * 50, end, 0)
+    assert bytes(log.read(end, 50)) == b"s" * 50
+    assert log.max_offset == log.next_offset == end + 50
+    assert [file.start for file in log.files.files] == [0]
+    log.append_replica(b"t" * (SIZE - end - 50), end + 50, 0)
+    log.append_replica(b"u" * 10, SIZE, 0)
+    assert bytes(log.read(SIZE, 10)) == b"u" * 10
+
+
+@pytest.mark.parametrize("failing", ["map", "request"])
+def test_a_file_that_cannot_be_used_leaves_no_wrong_offset(log, inner, monkeypatch, failing):
+    put(log, inner, body=bytes(1_000))
+
+    def fail(*args) -> None:
+        raise OSError(12, "no memory")
+
+    with monkeypatch.context() as patch:
+        if failing == "map":
+            patch.setattr(log.files.disk, "map", fail)
+        else:
+            patch.setattr(log.preparer, "request", fail)
+        with pytest.raises(OSError, match="no memory"):
+            put(log, inner, body=bytes(3_000))
+    physical_offset, size = put(log, inner, body=bytes(3_000))
+    assert physical_offset == SIZE
+    found = decode_record(bytes(log.read(physical_offset, size)), check_crc=True)
+    assert found.physical_offset == SIZE

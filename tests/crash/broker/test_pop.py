@@ -122,3 +122,64 @@ def test_unacknowledged_messages_survive_and_acknowledged_ones_stay_away(
         if merge == "false":
             assert not lasting & set(found), where
         assert max(found.values(), default=0) <= MAX_DELIVERIES, where
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+@pytest.mark.parametrize("changes", [1, 2])
+@pytest.mark.parametrize("end", ["stopped", "killed", "power cut after a flush"])
+def test_a_message_acknowledged_with_its_new_handle_stays_away(
+    rng: random.Random, flush: str, changes: int, end: str
+) -> None:
+    """The old check points are acknowledged by then, flushed or not."""
+    properties = {
+        "flushDiskType": flush,
+        "enablePopBufferMerge": "false",
+        "flushConsumerOffsetInterval": str(OFFSETS_MS),
+    }
+    disk = SimDisk()
+    disk.recording = True
+    with SimBroker(disk, rng, properties) as broker:
+        client = PopClient(broker)
+        assert broker.run(client.send(0))
+        while not broker.run(client.pop(INVISIBLE_MS)):
+            broker.pass_ms(50)
+        assert broker.store.flush()
+        broker.pass_ms(PERSISTED_MS)
+        (popped,) = client.held
+        for _ in range(changes):
+            assert broker.run(client.change_invisible(popped, INVISIBLE_MS))
+        assert broker.run(client.ack(popped))
+        if end == "stopped":
+            broker.stop()
+        elif end != "killed":
+            assert broker.store.flush()
+        now_ms = broker.clock.now_ms()
+    cutter = Cutter(disk.journal, SimDisk())
+    cutter.advance(len(disk.journal))
+    left = cutter.cut(rng, 0.0) if end.startswith("power cut") else cutter.killed()
+    assert not deliveries(left, rng, properties, now_ms)
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+@pytest.mark.parametrize("keep", KEEP)
+def test_a_message_with_a_changed_invisible_time_survives_a_power_cut(
+    rng: random.Random, flush: str, keep: float
+) -> None:
+    properties = {"flushDiskType": flush, "enablePopBufferMerge": "false"}
+    disk = SimDisk()
+    disk.recording = True
+    with SimBroker(disk, rng, properties) as broker:
+        client = PopClient(broker)
+        assert broker.run(client.send(0))
+        while not broker.run(client.pop(INVISIBLE_MS)):
+            broker.pass_ms(50)
+        assert broker.store.flush()
+        disk.mark("popped")
+        assert broker.run(client.change_invisible(client.held[0], INVISIBLE_MS))
+        broker.pass_ms(INVISIBLE_MS // 2)
+        now_ms = broker.clock.now_ms()
+    cutter = Cutter(disk.journal, SimDisk())
+    popped = disk.journal.index(("mark", "popped"))
+    for position in range(popped, len(disk.journal) + 1, 8):
+        cutter.advance(position)
+        assert set(deliveries(cutter.cut(rng, keep), rng, properties, now_ms)) == {0}, position

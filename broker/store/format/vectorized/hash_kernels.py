@@ -23,6 +23,13 @@ _BLANK: Final = 32
 _HASH: Final = ord("#")
 
 
+def _kernels() -> Any:
+    """Load the compiled loops, which need numba."""
+    from broker.store.format.vectorized import kernels
+
+    return kernels
+
+
 def hash_slices(
     view: "Bytes",
     starts: "Int64s",
@@ -38,10 +45,8 @@ def hash_slices(
     if seeds is None:
         seeds = np.zeros(len(starts), dtype=np.int64)
     if compiled() if use_compiled is None else use_compiled:
-        from broker.store.format.vectorized import kernels
-
         out = np.empty(len(starts), dtype=np.int64)
-        kernels.hash_slices(view, starts, lengths, seeds, out)
+        _kernels().hash_slices(view, starts, lengths, seeds, out)
         return out
     value = seeds.astype(np.uint32)
     for index in range(int(lengths.max(initial=0))):
@@ -63,9 +68,7 @@ def equal_slices(
     other_starts, other_lengths = others
     out: NDArray[np.bool_] = lengths == other_lengths
     if compiled() if use_compiled is None else use_compiled:
-        from broker.store.format.vectorized import kernels
-
-        kernels.equal_slices(view, starts, lengths, other, other_starts, other_lengths, out)
+        _kernels().equal_slices(view, starts, lengths, other, other_starts, other_lengths, out)
         return out
     for index in range(int(lengths.max(initial=0))):
         rows = np.flatnonzero(out & (lengths > index))
@@ -109,8 +112,7 @@ def key_slices(
 def _key_slices_compiled(
     view: "Bytes", batch: ScanBatch, rows: "Int64s"
 ) -> "tuple[Int64s, Int64s, Int64s]":
-    from broker.store.format.vectorized import kernels
-
+    kernels = _kernels()
     parts = []
     done = 0
     room = 2 * len(rows) + 64

@@ -1,13 +1,16 @@
-"""Count the records of a CommitLog per queue, as fast as pure Python allows (for summaries).
+"""Count the records of a CommitLog per queue (for summaries).
 
-A GiB of 1 KiB records takes about 900,000 iterations, so each does as little as possible: one
-``unpack_from``, one slice for the topic, one dictionary update, no object kept. Field positions
-come from the record layout. Records of rare types and corruption are left to the scanner.
+:func:`walk_plain` is as fast as pure Python allows: a GiB of 1 KiB records takes about 900,000
+iterations, so each does as little as possible: one ``unpack_from``, one slice for the topic, one
+dictionary update, no object kept. :func:`walk_compiled` counts the same records in a tenth of the
+time; it needs numba (extra ``fast``), which takes half a second to load. Field positions come from
+the record layout. Records of rare types and corruption are left to the scanner.
 """
 
 from collections.abc import Iterator
 from struct import Struct
 from struct import error as struct_error
+from typing import Final
 
 import msgspec
 
@@ -21,6 +24,8 @@ _TALLY_BITS = 40
 _TALLY_ONE = 1 << _TALLY_BITS
 _TALLY_BYTES = _TALLY_ONE - 1
 _SHORT = Struct(">H")
+# Rows of the table that the compiled loop fills: 320 KiB, and few enough to fit a core's cache.
+COMPILED_QUEUES: Final = 8192
 
 
 class Tally(msgspec.Struct, kw_only=True, gc=False):
@@ -52,8 +57,7 @@ def walk_plain(
     The fast path of a summary: it creates no objects per record, checks lengths and the stored
     physical offset, but no CRC and no text. It stops at a blank record, at ``end``, at corruption
     and at a rare type of record (v2, inner batch, another host shape); the caller passes these to
-    the scanner and then calls again. The last record's position is -1 if none was counted. ``buf``
-    is bytes or an mmap: a slice of a memoryview cannot be a dictionary key.
+    the scanner and then calls again. The last record's position is -1 if none was counted.
     """
     last = -1
     whole = len(buf)
@@ -72,7 +76,8 @@ def walk_plain(
     try:
         while position <= stop:
             size, magic, queue_id, own, sys_flag, length = unpack(buf, position)
-            if own != expected or magic != MAGIC_V1:
+            # A negative length could place the next record before this one: an endless loop.
+            if own != expected or magic != MAGIC_V1 or length < 0:
                 break
             if sys_flag != flag:
                 if sys_flag & _RARE_FLAGS != rare:
@@ -90,9 +95,34 @@ def walk_plain(
             expected += size
             # Nearly every record belongs to a known queue, so the exception is the rare case.
             try:
-                queues[queue_id][buf[topic:topic_end]] += size + _TALLY_ONE
+                queues[queue_id][bytes(buf[topic:topic_end])] += size + _TALLY_ONE
             except KeyError:
-                tally.add(buf[topic:topic_end], queue_id, size)
+                tally.add(bytes(buf[topic:topic_end]), queue_id, size)
     except (IndexError, struct_error):
         pass
     return position, last
+
+
+def walk_compiled(
+    buf: bytes, position: int, base_offset: int, tally: Tally, end: int | None = None
+) -> tuple[int, int]:
+    """:func:`walk_plain` in compiled code; needs numpy and numba."""
+    import numpy as np
+
+    from broker.store.format.vectorized import kernels
+
+    view = np.frombuffer(buf, dtype=np.uint8)
+    stop = len(buf) if end is None else end
+    table = np.zeros((COMPILED_QUEUES, kernels.COUNT_COLUMNS), dtype=np.int64)
+    last = -1
+    while True:
+        after, newest, queues = kernels.count_records(view, base_offset, position, stop, table)
+        for row in np.flatnonzero(table[:, kernels.COUNT_RECORDS]).tolist():
+            topic, length, queue_id, messages, size = table[row].tolist()
+            tally.add(buf[topic : topic + length], queue_id, size, messages)
+        if newest >= 0:
+            last = int(newest)
+        position = int(after)
+        if 2 * queues < COMPILED_QUEUES:
+            return position, last
+        table[:] = 0  # filled by queues, not stopped by a record

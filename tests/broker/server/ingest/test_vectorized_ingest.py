@@ -1,6 +1,7 @@
 """Vectorized ingest and the plain path leave the same responses, files, counters and arrivals."""
 
 import random
+import struct
 
 import pytest
 
@@ -10,6 +11,7 @@ from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import encode_frame
 from tests.support.desk import Desk
 from tests.support.send_frames import send_frame, unusual_frame
+from tests.support.stores import make_inner
 
 
 def orders(desk: Desk) -> None:
@@ -153,3 +155,17 @@ def test_no_frame_is_taken_while_puts_are_refused(compare) -> None:
 
     data = b"".join(send_frame(number) for number in range(20))
     assert compare([(0, data)], prepare).taken == 0
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_records_after_a_put_that_failed_in_a_new_file_have_its_offsets(compare, flush) -> None:
+    def prepare(desk: Desk) -> None:
+        orders(desk)
+        broken = make_inner("Orders", 0, bytes(desk.store.log.capacity), flag=1 << 40)
+        with pytest.raises(struct.error):
+            desk.store.put_message(broken)
+
+    data = b"".join(send_frame(number) for number in range(40))
+    outcome = compare([(0, data)], prepare, flushDiskType=flush)
+    assert outcome.taken == 40
+    assert sum(name.startswith("commitlog/") for name in outcome.files) == 2

@@ -12,6 +12,7 @@ from broker.store.recovery import log_scan, progress
 
 MESSAGES = 30
 MAGIC = b"\xda\xa3\x20\xa7"
+STORE_TIMESTAMP_AT = 56
 
 
 def test_a_long_recovery_is_heard_of(stores, inner, monkeypatch, caplog):
@@ -166,6 +167,62 @@ def test_a_power_failure_ends_the_log_before_a_last_record_with_a_lost_sector(
     assert store.max_physical_offset == long_properties[-1]
     assert not store.reader.damaged
     assert readable(store) == list(range(MESSAGES - 1))
+
+
+@pytest.fixture(params=[1 << 60, 0], ids=["plain", "vectorized"])
+def way(request, monkeypatch):
+    """Either variant of the scan."""
+    if request.param == 0:
+        pytest.importorskip("numba", reason="the fast path needs the extra 'fast'")
+    monkeypatch.setattr(log_scan.LogScan, "vectorized_from_bytes", request.param)
+
+
+@pytest.mark.parametrize("follows", [False, True], ids=["nothing follows", "an older one follows"])
+@pytest.mark.usefixtures("way")
+def test_a_record_dropped_by_recovery_stays_away_after_a_clean_stop(stores, inner, follows):
+    """The start after a clean stop checks less: it took the record for a stored message."""
+    store = stores.start()
+    messages = [
+        inner(body=b"%03d" % number, properties={"KEYS": f"k{number}", "a": "x" * 800})
+        for number in range(12)
+    ]
+    places = [store.put_message(message).physical_offset for message in messages]
+    assert store.flush()
+    stores.kill(store)
+    dropped = len(places) - 2
+    assert places[dropped] % 4096, "the record before it is in the same file"
+    lose_sector(stores, dropped, places, sector=-1)
+    if follows:  # complete, but older than the record before: a remnant from before a truncation
+        overwrite(stores, places[dropped + 1] + STORE_TIMESTAMP_AT, bytes(7) + b"\1")
+    else:
+        overwrite(stores, places[dropped + 1], bytes(4096 - places[dropped + 1] % 4096))
+    (stores.root / "abort").write_bytes(b"1\n")
+    store = stores.start()
+    assert store.max_physical_offset == places[dropped]
+    for _ in range(2):
+        store = stores.reopen(store)
+        assert store.max_physical_offset == places[dropped]
+        assert readable(store) == list(range(dropped))
+        assert store.get_max_offset("TopicA", 0) == dropped
+    # Now the remnant starts where the log ends.
+    assert store.put_message(messages[dropped]).physical_offset == places[dropped]
+    stores.kill(store)
+    assert readable(stores.start()) == list(range(dropped + 1))
+
+
+@pytest.mark.usefixtures("way")
+def test_only_stored_bytes_past_the_end_are_erased(stores, long_properties):
+    """A log file of a gigabyte with one incomplete record costs the writes of that record."""
+    lose_sector(stores, MESSAGES - 1, long_properties, sector=-1)
+    (stores.root / "abort").write_bytes(b"1\n")
+    path, at = log_file(stores, long_properties[-1])
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.truncate(at + (size - at) // 2)  # the rest becomes a hole
+        file.truncate(size)
+    store = stores.load()
+    assert not any(path.read_bytes()[at:])
+    assert store.max_physical_offset == long_properties[-1]
 
 
 def test_zeros_in_properties_that_were_stored_are_delivered(stores, inner):

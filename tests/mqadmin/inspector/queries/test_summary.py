@@ -12,6 +12,7 @@ import pytest
 from broker.common.sysflag import INNER_BATCH
 from broker.message.batch import encode_batch
 from broker.message.message import Message
+from mqadmin.inspector import log as log_module
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries import summary as summary_module
 from mqadmin.inspector.queries.find import message_rows
@@ -210,3 +211,108 @@ def test_unreadable_files_are_reported_and_the_rest_is_counted(
     assert 0 < summary.messages < whole.messages
     rows = list(message_rows(StoreDirectory(made.root)))
     assert sum(hasattr(row, "uniq_key") for row in rows) == summary.messages
+
+
+# --- compiled code ---------------------------------------------------------------------------
+
+needs_numba = pytest.mark.skipif(not summary_module.has_compiled(), reason="needs numba")
+GOLDEN = sorted(
+    path.name.removesuffix(".tar.xz")
+    for path in (Path(__file__).parents[3] / "golden" / "stores").glob("*.tar.xz")
+)
+
+
+def agree(root: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Summarise with and without compiled code; the results are equal."""
+    store = StoreDirectory(root)
+    monkeypatch.setattr(summary_module, "COMPILED_RECORDS", 1 << 62)
+    plain = summarize(store, check_crc=False)
+    monkeypatch.setattr(summary_module, "COMPILED_RECORDS", 0)
+    for block in (1000, 64 << 20):
+        monkeypatch.setattr(log_module, "RELEASE_BYTES", block)
+        assert summarize(store, check_crc=False) == plain
+    return plain
+
+
+def damage_log(root: Path, rng: random.Random) -> object:
+    """Flip a bit, cut a file, clear a region or exchange two regions of the log."""
+    path = rng.choice([file for file in sorted((root / "commitlog").iterdir()) if any_data(file)])
+    data = bytearray(path.read_bytes())
+    written = len(data.rstrip(b"\0"))
+    position, length = rng.randrange(written), rng.choice([1, 8, 100, 600])
+    kind = rng.choice(["flip", "cut", "zero", "swap"])
+    if kind == "flip":
+        data[position] ^= 1 << rng.randrange(8)
+    elif kind == "cut":
+        del data[position:]
+    elif kind == "zero":
+        end = min(position + length, len(data))
+        data[position:end] = bytes(end - position)
+    else:
+        other = rng.randrange(written)
+        length = min(length, len(data) - max(position, other))
+        mine, theirs = bytes(data[position:][:length]), bytes(data[other:][:length])
+        data[other : other + length] = mine
+        data[position : position + length] = theirs
+    path.write_bytes(data)
+    return path.name, kind, position, length
+
+
+def any_data(path: Path) -> bool:
+    return path.is_file() and any(path.read_bytes())
+
+
+@needs_numba
+def test_compiled_code_counts_the_same_of_damaged_stores(
+    make_store: Any, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = encode_batch([Message("B", b"1"), Message("B", b"2")])
+    for round_ in range(40):
+        store = make_store(f"store{round_}", file_size=8192)
+        for number in range(100):
+            kind = rng.randrange(12)
+            if kind == 0:
+                store.put("%RETRY%" + "g" * 150, queue_id=2)  # v2
+            elif kind == 1:
+                store.put("six", born_host_raw=bytes(20), store_host_raw=bytes(20))
+            elif kind == 2:
+                store.put("B", body=batch, sys_flag=INNER_BATCH, properties={"INNER_NUM": "2"})
+            else:
+                store.put(f"Topic{number % 5}", number % 3, sys_flag=rng.choice([0, 1, 8]))
+        store.write()
+        for _ in range(rng.randrange(4)):
+            print(round_, damage_log(store.root, rng))
+        agree(store.root, monkeypatch)
+
+
+@needs_numba
+@pytest.mark.parametrize("name", GOLDEN)
+def test_compiled_code_counts_the_same_of_recorded_stores(
+    golden_store: Any, name: str, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = golden_store(name, copy=True)
+    root = folder / ("master" if (folder / "master").exists() else "store")
+    summary, _ = agree(root, monkeypatch)
+    assert summary.messages > 0
+    for _ in range(3):
+        print(damage_log(root, rng))
+        agree(root, monkeypatch)
+
+
+@needs_numba
+def test_compiled_code_is_used_for_many_records(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of records is estimated from the written bytes and the size of a first record."""
+    counted = []
+    original = summary_module.count_records
+
+    def count(*args: Any, **options: Any) -> Any:
+        counted.append(options.get("compiled", False))
+        return original(*args, **options)
+
+    monkeypatch.setattr(summary_module, "count_records", count)
+    monkeypatch.setattr(summary_module, "COMPILED_RECORDS", 20)
+    for check_crc in (False, True):
+        assert summarize(StoreDirectory(made.root), check_crc=check_crc)[0].messages == 40
+    monkeypatch.setattr(summary_module, "COMPILED_RECORDS", 200)
+    summarize(StoreDirectory(made.root), check_crc=False)
+    assert counted == [True, False, False]

@@ -155,3 +155,26 @@ def test_a_queue_without_files_is_counted_from_columns(tmp_path: Path, check) ->
     found, _ = check(store.root)
     count = len(store.queues["TopicA", 1])
     assert found == [("queueMissing", "error", "consumequeue/TopicA/1", 0, count * 20)]
+
+
+def test_a_file_cut_within_a_record_is_reported_once(tmp_path: Path, check) -> None:
+    """Fewer zeros than a blank record has follow the last written byte of the cut record."""
+    for followed in (True, False):
+        store = MadeStore(tmp_path / str(followed))
+        for _ in range(60):
+            store.put("T", body=bytes(60))
+        store.write()
+        files = sorted((store.root / "commitlog").iterdir())
+        data = files[1].read_bytes()
+        if not followed:
+            for path in files[2:]:
+                path.unlink()
+        first = store.places[[offset for offset, _ in store.places].index(4096) + 3][0] - 4096
+        for cut in (2, 13, 17, 31, *range(first, first + 100, 3)):
+            files[1].write_bytes(data[:cut])
+            plain = check(store.root)[1].findings  # compares both paths
+            rest = cut - len(data[:cut].rstrip(b"\0"))
+            if rest < 8 and cut not in (first, first + 1):
+                kinds = [row.kind for row in plain if row.path == str(files[1])]
+                assert kinds.count("truncated") == 1
+                assert "unfinished" not in kinds
