@@ -1,8 +1,8 @@
-"""The compiled loop `scan`: from the bytes of a read to rows of ordinary sends (extra ``fast``).
+"""The compiled loop `scan`: from received bytes to rows of ordinary sends (extra ``fast``).
 
-It accepts only frames that pass every check of an ordinary send and stops at any other; the plain
-path decides about that one. Texts of headers must be ASCII. Every write is preceded by a comparison
-with the length of its array, and all arrays belong to Python.
+It accepts only frames that pass every check of an ordinary send; any other ends the segment of its
+connection, and the plain path decides about it. Texts of headers must be ASCII. Every write is
+preceded by a comparison with the length of its array, and all arrays belong to Python.
 
 Machine code is cached (numba ``cache``), see :mod:`broker.server.ingest.loader`.
 """
@@ -33,14 +33,21 @@ from broker.store.ingest.columns import (
     COUNT,
     FLAG,
     FRAME_END,
+    FULL,
     KEYS_AT,
     KEYS_LENGTH,
+    LEFT_FRAME,
+    NO_FRAME,
     OPAQUE,
     PLACE,
     PROPERTIES_AT,
     PROPERTIES_LENGTH,
     QUEUE_ID,
     RECONSUME_TIMES,
+    SEGMENT,
+    SEGMENT_AT,
+    SEGMENT_END,
+    STOP,
     SYS_FLAG,
     TAGS_AT,
     TAGS_LENGTH,
@@ -508,60 +515,89 @@ def _place(data, at, length, queue_id, places, used):
 
 
 @njit(cache=True, nogil=True)
-def scan(data, start, limits, suffix, text, rows, places):
-    """Rows of the ordinary sends from ``start`` on: (rows, position after them, places).
+def _take_frame(data, at, stop, limits, suffix, text, text_at, row, places, used, head, found):
+    """Read the frame at ``at`` into ``row``: (end of its texts, why there is none).
 
-    ``text`` receives the properties of each message with ``suffix``, those of the broker. Stops at
-    the end of the last whole frame, at the first frame that is not ordinary, or when a table is
-    full.
+    ``stop`` is the end of the received bytes, ``head`` and ``found`` are work space. The end of the
+    texts is -1 if the frame was not read.
+    """
+    if stop - at < 8:
+        return np.int64(-1), NO_FRAME
+    length = _u32(data, at)
+    word = _u32(data, at + 4)
+    header_size = word & 0xFFFFFF
+    body = at + 8 + header_size
+    end = at + 4 + length
+    if length + 4 > limits[FRAME_LIMIT] or length < 4 or word >> 24 > 1 or body > end:
+        return np.int64(-1), LEFT_FRAME
+    if header_size > limits[HEADER_LIMIT]:
+        return np.int64(-1), LEFT_FRAME
+    if end > stop:
+        return np.int64(-1), NO_FRAME
+    if text_at + header_size + suffix.shape[0] + 1 > text.shape[0]:
+        return np.int64(-1), FULL
+    head[:] = 0
+    found[:, 1] = -1
+    if word >> 24:
+        usual = _binary_header(data, at + 8, body, head, found)
+    else:
+        usual = _json_header(data, at + 8, body, head, found)
+    if not usual or not _is_plain_send(data, head, found):
+        return np.int64(-1), LEFT_FRAME
+    if body == end or end - body > limits[BODY_LIMIT]:
+        return np.int64(-1), LEFT_FRAME
+    queue_id = _numbers(data, found, row)
+    if queue_id < 0:
+        return np.int64(-1), LEFT_FRAME
+    text_end = _store_properties(data, found, limits, suffix, text, text_at, row)
+    if text_end < 0:
+        return np.int64(-1), LEFT_FRAME
+    place = _place(data, found[_TOPIC, 0], found[_TOPIC, 1], queue_id, places, used)
+    if place < 0:
+        return np.int64(-1), FULL
+    row[FRAME_END] = end
+    row[OPAQUE] = head[_OPAQUE]
+    row[PLACE] = place
+    row[BODY_AT] = body
+    row[BODY_LENGTH] = end - body
+    return np.int64(text_end), NO_FRAME
+
+
+@njit(cache=True, nogil=True)
+def scan(data, segments, limits, suffix, text, rows, places):
+    """Rows of the ordinary sends of all segments, segment by segment: (rows, places).
+
+    ``text`` receives the properties of each message with ``suffix``, those of the broker. A segment
+    ends after its last whole frame or at the first one that is not ordinary; where a table is full,
+    that segment and all after it are FULL.
     """
     found = np.empty((FIELD_COUNT, 3), dtype=np.int64)
     head = np.empty(_LANGUAGE, dtype=np.int64)
-    size = data.shape[0]
-    at = start
+    for number in range(segments.shape[0]):
+        segments[number, STOP] = FULL
     count = 0
     used = 0
-    text_at = 0
-    while count < rows.shape[0] and size - at >= 8:
-        length = _u32(data, at)
-        word = _u32(data, at + 4)
-        header_size = word & 0xFFFFFF
-        body = at + 8 + header_size
-        end = at + 4 + length
-        if length + 4 > limits[FRAME_LIMIT] or length < 4 or word >> 24 > 1 or body > end:
-            break
-        if header_size > limits[HEADER_LIMIT] or end > size:
-            break
-        if text_at + header_size + suffix.shape[0] + 1 > text.shape[0]:
-            break
-        head[:] = 0
-        found[:, 1] = -1
-        if word >> 24:
-            usual = _binary_header(data, at + 8, body, head, found)
-        else:
-            usual = _json_header(data, at + 8, body, head, found)
-        if not usual or not _is_plain_send(data, head, found):
-            break
-        if body == end or end - body > limits[BODY_LIMIT]:
-            break
-        row = rows[count]
-        queue_id = _numbers(data, found, row)
-        if queue_id < 0:
-            break
-        text_end = _store_properties(data, found, limits, suffix, text, text_at, row)
-        if text_end < 0:
-            break
-        place = _place(data, found[_TOPIC, 0], found[_TOPIC, 1], queue_id, places, used)
-        if place < 0:
-            break
-        used = max(used, place + 1)
-        places[place, COUNT] += 1
-        row[FRAME_END] = end
-        row[OPAQUE] = head[_OPAQUE]
-        row[PLACE] = place
-        row[BODY_AT] = body
-        row[BODY_LENGTH] = end - body
-        text_at = text_end
-        count += 1
-        at = end
-    return count, at, used
+    text_at = np.int64(0)
+    for number in range(segments.shape[0]):
+        at = segments[number, SEGMENT_AT]
+        stop = min(segments[number, SEGMENT_END], np.int64(data.shape[0]))
+        while True:
+            if count == rows.shape[0]:
+                return count, used
+            row = rows[count]
+            end, reason = _take_frame(
+                data, at, stop, limits, suffix, text, text_at, row, places, used, head, found
+            )
+            if end < 0:
+                break
+            place = row[PLACE]
+            used = max(used, place + 1)
+            places[place, COUNT] += 1
+            row[SEGMENT] = number
+            text_at = end
+            at = row[FRAME_END]
+            count += 1
+        if reason == FULL:
+            return count, used
+        segments[number, STOP] = reason
+    return count, used

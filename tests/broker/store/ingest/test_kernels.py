@@ -13,9 +13,9 @@ from broker.message.record import (
     MAGIC_V1,
     MAGIC_V2,
     decode_record,
-    field_position,
     peek_record_size,
 )
+from broker.server.ingest.vectorized_ingest import shape_row
 from broker.store.format.consumequeue import UNIT_SIZE, tags_code
 from broker.store.format.indexfile import key_hash, message_keys, topic_prefix
 from broker.store.format.vectorized.kernels import CRC_TABLES
@@ -65,23 +65,23 @@ class Tables:
         self.data = np.frombuffer(bytes(data), dtype=np.uint8)
         self.text = np.frombuffer(bytes(text), dtype=np.uint8).copy()
         self.stored = np.frombuffer(bytes(stored), dtype=np.uint8)
-        self.template = np.frombuffer(bytes(FIXED_SIZES[shape]), dtype=np.uint8)
+        self.templates = np.zeros((1, FIXED_SIZES[shape]), dtype=np.uint8)
+        self.segments = np.zeros((1, col.SEGMENT_COLUMNS), dtype=np.int64)
 
     def append(self, capacity: int, room: int) -> tuple[int, int, bytes]:
         """Append; (records, bytes, the buffer), whose bytes after the end are guards."""
-        bits = self.shape << HOST_SHAPE_SHIFT
-        names = ("storeTimestamp", "reconsumeTimes", "bodyLength")
-        positions = [field_position(name, bits) for name in names]
-        fixed = FIXED_SIZES[self.shape]
-        parameters = np.array([START, capacity, STAMP, bits, fixed, *positions])
+        shapes = np.array([shape_row(self.shape)])
+        parameters = np.array([START, capacity, STAMP])
         out = np.full(room, GUARD, dtype=np.uint8)
         count, size = append(
             self.data,
             self.text,
             self.rows,
+            self.segments,
             self.places,
             self.stored,
-            self.template,
+            self.templates,
+            shapes,
             parameters,
             CRC_TABLES,
             out,
