@@ -29,7 +29,8 @@ from broker.store.format.commitlog import (
     own_offset,
     peek_store_timestamp,
 )
-from broker.store.logfile.mapped_file import FilePreparer, MappedFile, MappedFileQueue
+from broker.store.logfile.file_preparer import FilePreparer
+from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
 from broker.store.results import MessageExtBrokerInner, RecordTooLargeError
 
 # A batch keeps the storeTimestamp of the start of its encoding if it is appended within this time.

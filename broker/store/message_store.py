@@ -43,7 +43,8 @@ from broker.store.format.state import (
 )
 from broker.store.index.index_service import IndexService
 from broker.store.logfile.disk import Disk, StoreLock, make_durable_folder
-from broker.store.logfile.mapped_file import FilePreparer, MappedFileQueue
+from broker.store.logfile.file_preparer import FilePreparer
+from broker.store.logfile.mapped_file import MappedFileQueue
 from broker.store.reader import StoreReader
 from broker.store.recovery.file_sizes import detect_file_sizes
 from broker.store.recovery.store_manifest import Bounds, StoreManifest

@@ -10,7 +10,8 @@ from broker.store.commitlog import CommitLog
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.format.commitlog import Blank, scan_commitlog
 from broker.store.logfile.disk import Disk
-from broker.store.logfile.mapped_file import FilePreparer, MappedFileQueue
+from broker.store.logfile.file_preparer import FilePreparer
+from broker.store.logfile.mapped_file import MappedFileQueue
 from broker.store.results import RecordTooLargeError
 
 SIZE = 4096

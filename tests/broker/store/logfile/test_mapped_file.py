@@ -6,7 +6,7 @@ import pytest
 
 from broker.errors import DiskFullError, StoreError
 from broker.store.logfile.disk import Disk
-from broker.store.logfile.mapped_file import PAGE, FilePreparer, MappedFile, MappedFileQueue
+from broker.store.logfile.mapped_file import PAGE, MappedFile, MappedFileQueue
 
 SIZE = 4096
 
@@ -231,62 +231,6 @@ def test_destroy_removes_the_folder(queue, folder):
 # --- preparing ------------------------------------------------------------------------------------
 
 
-def test_a_prepared_file_is_taken(queue, folder):
-    jobs = []
-    preparer = FilePreparer(queue, jobs.append)
-    preparer.request(SIZE)
-    assert not folder.exists()
-    jobs.pop()()
-    assert os.listdir(folder) == [f"{SIZE:020d}"]
-    assert queue.files == []
-    file = preparer.take(SIZE)
-    assert isinstance(file, MappedFile)
-    assert file.start == SIZE
-    file.destroy()
-
-
-def test_a_file_that_is_not_ready_is_made_in_place(queue):
-    jobs = []
-    preparer = FilePreparer(queue, jobs.append)
-    preparer.request(0)
-    file = preparer.take(0)
-    assert os.path.exists(file.path)
-    jobs.pop()()  # comes too late, makes nothing
-    preparer.discard()
-    assert os.path.exists(file.path)
-    file.destroy()
-
-
-def test_another_file_than_the_prepared_one_is_wanted(queue, folder):
-    jobs = []
-    preparer = FilePreparer(queue, jobs.append)
-    preparer.request(SIZE)
-    jobs.pop()()
-    file = preparer.take(3 * SIZE)
-    assert os.listdir(folder) == [f"{3 * SIZE:020d}"]
-    file.destroy()
-
-
-def test_an_unused_file_is_removed(queue, folder):
-    jobs = []
-    preparer = FilePreparer(queue, jobs.append)
-    preparer.request(0)
-    jobs.pop()()
-    preparer.discard()
-    assert os.listdir(folder) == []
-
-
-def test_no_space_ahead_of_time_is_met_again_by_the_writer(folder, faulty_disk):
-    queue = MappedFileQueue(faulty_disk, str(folder), SIZE)
-    jobs = []
-    preparer = FilePreparer(queue, jobs.append)
-    faulty_disk.fail["reserve"] = DiskFullError("no space")
-    preparer.request(0)
-    jobs.pop()()
-    with pytest.raises(DiskFullError):
-        preparer.take(0)
-
-
 class AdvisedDisk(Disk):
     """Records the advice; refuses it with ``error``."""
 
@@ -342,6 +286,10 @@ def test_the_end_of_few_bytes_is_searched_in_single_pages(folder):
     assert files[0].search_end() == PAGE
     assert files[1].search_end() > 20 * PAGE
     assert disk.starts == [0]
+    for file in files:
+        file.release_mapping()
+        _ = file.mapping
+    assert disk.starts == [0, 0]
     for file in files:
         file.close()
 
