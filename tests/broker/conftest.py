@@ -1,15 +1,19 @@
 """Fixtures of the core's tests: the event loops of the daemons."""
 
 import asyncio
+import gc
+import traceback
 import warnings
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
+from broker.remoting.client import RemotingClient
 from broker.remoting.process import loop
 
 TIMEOUT_S = 20
+PATIENCE_MS = 60_000  # of clients whose test names no timeout: a busy machine decides no test
 
 
 @pytest.fixture(params=["uvloop", "asyncio"])
@@ -25,7 +29,14 @@ def event_loop_name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def run(event_loop_name: str) -> Callable[..., Any]:
+def patient_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the default timeouts of RemotingClient by ones that only a lost answer reaches."""
+    monkeypatch.setitem(RemotingClient.__init__.__kwdefaults__, "connect_timeout_ms", PATIENCE_MS)
+    monkeypatch.setattr(RemotingClient.call, "__defaults__", (PATIENCE_MS,))
+
+
+@pytest.fixture
+def run(event_loop_name: str, patient_clients: None) -> Callable[..., Any]:
     """Run a coroutine in each kind of loop a daemon may have; it must end in ``limit_s``."""
 
     def runner(main: Coroutine, limit_s: float = TIMEOUT_S) -> Any:
@@ -33,13 +44,25 @@ def run(event_loop_name: str) -> Callable[..., Any]:
             async with asyncio.timeout(limit_s):
                 return await main
 
-        with asyncio.Runner(loop_factory=loop.loop_factory()) as loop_runner:
-            try:
-                return loop_runner.run(limited())
-            except BaseException:
-                # a failed test leaves connections open; as errors their warnings would stop
-                # uvloop from closing them, and then it waits for them for ever
-                warnings.simplefilter("ignore", ResourceWarning)
-                raise
+        try:
+            with asyncio.Runner(loop_factory=loop.loop_factory()) as loop_runner:
+                try:
+                    return loop_runner.run(limited())
+                except BaseException as error:
+                    # a failed test leaves connections open; as errors their warnings would stop
+                    # uvloop from closing them, and then it waits for them for ever
+                    warnings.simplefilter("ignore", ResourceWarning)
+                    release_locals(error)
+                    raise
+        except BaseException:
+            gc.collect()  # later, the warnings of these connections would fail another test
+            raise
 
     return runner
+
+
+def release_locals(error: BaseException | None) -> None:
+    """Clear the variables of the functions that ``error`` and its causes ended."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__

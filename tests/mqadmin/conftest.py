@@ -5,13 +5,15 @@ click is imported here and nowhere else: the runner is its only business.
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
 
+from mqadmin.command.framework.declare import Noun, Verb
 from mqadmin.message_row import MessageRow
 
 with warnings.catch_warnings():
@@ -43,6 +45,28 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def groups_built_once() -> Iterator[None]:
+    """Keep the click group of each noun: building it takes longer than most command lines.
+
+    The program builds one per process; tests run hundreds of command lines in theirs.
+    """
+    from mqadmin.command.framework import typer_app
+
+    build = typer_app.noun_group
+    built: dict[tuple[int, ...], tuple[Noun, list[Verb], Any]] = {}
+
+    def noun_group(noun: Noun) -> Any:
+        verbs = list(noun.verbs.values())
+        key = (id(noun), *map(id, verbs))
+        if key not in built:
+            built[key] = (noun, verbs, build(noun))  # both stay: an id is not given to another one
+        return built[key][2]
+
+    with patch.object(typer_app, "noun_group", noun_group):
+        yield
 
 
 @pytest.fixture

@@ -16,6 +16,10 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.rpc.caller import Reply, build_request
 
+UNREGISTER_TIMEOUT_MS = 3_000
+"""Longest wait for the response to UNREGISTER_CLIENT: a client that closes waits for it, and a
+broker that does not respond removes the client anyway when its heartbeats end."""
+
 _SUCCESS_ONLY = (ResponseCode.SUCCESS,)
 
 
@@ -169,6 +173,7 @@ class MQClientAPI:
         await self.call(
             address,
             RequestCode.UNREGISTER_CLIENT,
+            timeout_ms=min(self.timeout_ms, UNREGISTER_TIMEOUT_MS),
             client_id=client_id,
             producer_group=producer_group or None,
             consumer_group=consumer_group or None,

@@ -5,9 +5,11 @@ The messages of the log are served, in any state of the derived files.
 
 import json
 import os
+import random
 import shutil
 import signal
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import pytest
 from broker.remoting.blocking import BlockingClient
 from broker.store.format.commitlog import LogRecord, scan_commitlog
 from broker.store.format.lost_sectors import find_lost_part
+from tests.support.child import Child
+from tests.support.load import Ledger, Senders
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
 
@@ -28,15 +32,37 @@ SMALL = {
 MESSAGES = 1500
 
 
+@pytest.fixture(scope="module")
+def killed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Ledger]:
+    """The store of a broker that was killed over several files of each kind; tests copy it."""
+    rng = random.Random(f"{request.config.getoption('--seed')}:{request.node.nodeid}")
+    child = Child(tmp_path_factory.mktemp("killed") / "broker", **SMALL)
+    ledger = Ledger()
+    try:
+        child.start()
+        senders = Senders(child, ledger, rng)
+        senders.run(lambda: len(ledger.acked) >= MESSAGES)
+        senders.drain()
+        child.kill()
+    finally:
+        child.close()
+    return child.store, ledger
+
+
 @pytest.fixture
-def filled(make_child: Any, make_senders: Any, ledger: Any) -> Any:
-    """A broker that was killed over several files of each kind, and again stopped in order."""
+def ledger(killed: tuple[Path, Ledger]) -> Ledger:
+    """The messages that the killed broker acknowledged."""
+    return deepcopy(killed[1])
+
+
+@pytest.fixture
+def filled(killed: tuple[Path, Ledger], make_child: Callable[..., Child]) -> Child:
+    """The killed broker, with a store of the test's own."""
     child = make_child(**SMALL)
-    child.start()
-    senders = make_senders(child, ledger)
-    senders.run(lambda: len(ledger.acked) >= MESSAGES)
-    senders.drain()
-    child.kill()
+    shutil.copytree(killed[0], child.store)
+    claim(child.store)
     return child
 
 
@@ -103,14 +129,21 @@ def copy(filled: Any, make_child: Any, name: str, *, other_kernel: bool) -> Any:
     child = make_child(**SMALL, storePathRootDir=str(folder))
     shutil.copytree(filled.store, folder)
     child.store = folder
-    # A copy has another identity: files prove themselves. Moved in place, the kernel counts.
     if not other_kernel:
-        abort = folder / "abort"
-        stat = folder.stat()
-        lines = abort.read_text().splitlines()
-        boot = lines[1].split(" folder=")[0]
-        abort.write_text(f"{lines[0]}\n{boot} folder={stat.st_dev}:{stat.st_ino}\n")
+        claim(folder)
     return child
+
+
+def claim(store: Path) -> None:
+    """Make a copy look as if its broker had been killed there: the kernel counts.
+
+    A copy has another identity: files prove themselves.
+    """
+    abort = store / "abort"
+    stat = store.stat()
+    lines = abort.read_text().splitlines()
+    boot = lines[1].split(" folder=")[0]
+    abort.write_text(f"{lines[0]}\n{boot} folder={stat.st_dev}:{stat.st_ino}\n")
 
 
 def log_of(child: Any) -> str:

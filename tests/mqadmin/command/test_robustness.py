@@ -340,6 +340,7 @@ def test_an_interrupt_ends_the_wait_with_status_130_and_leaves_no_file(
 ) -> None:
     ended, left = interrupted_ends[line]
     assert ended.status == 130, ended
+    assert ended.seconds < 60, "it waited for its --timeout of 100 s"
     assert "Traceback" not in ended.err
     # the ledger of an import names the messages in doubt
     assert left in ([], ["export.ledger"]) if line.startswith("store import") else left == []

@@ -7,7 +7,7 @@ import pytest
 from broker.client.instance.api import MQClientAPI
 from broker.client.instance.name_servers import NameServers
 from broker.common.message_queue import MessageQueue
-from broker.errors import BrokerError
+from broker.errors import BrokerError, RequestTimeoutError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from tests.support.fake_cluster import FakeCluster
@@ -84,5 +84,36 @@ def test_a_name_server_that_refuses_is_not_an_unknown_topic() -> None:
     async def main(api: MQClientAPI) -> None:
         with pytest.raises(BrokerError, match="warming up"):
             await api.topic_route("T")
+
+    run(cluster, main)
+
+
+def test_leaving_a_group_waits_briefly_for_a_broker_that_hangs() -> None:
+    """The timeout of the other calls may be minutes, and a client that closes waits for this."""
+    cluster = FakeCluster()
+    broker = cluster.brokers["broker-a"]
+
+    async def main(api: MQClientAPI) -> None:
+        api.timeout_ms = 100_000
+        began_ms = cluster.clock.monotonic_ms()
+        broker.state = "hung"
+        with pytest.raises(RequestTimeoutError):
+            await api.unregister(broker.address, "c1", producer_group="g")
+        assert cluster.clock.monotonic_ms() - began_ms <= 3_010
+
+    run(cluster, main)
+
+
+def test_leaving_a_group_waits_no_longer_than_other_calls() -> None:
+    cluster = FakeCluster()
+    broker = cluster.brokers["broker-a"]
+
+    async def main(api: MQClientAPI) -> None:
+        api.timeout_ms = 500
+        began_ms = cluster.clock.monotonic_ms()
+        broker.state = "hung"
+        with pytest.raises(RequestTimeoutError):
+            await api.unregister(broker.address, "c1", consumer_group="g")
+        assert cluster.clock.monotonic_ms() - began_ms <= 510
 
     run(cluster, main)

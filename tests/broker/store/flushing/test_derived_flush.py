@@ -4,6 +4,9 @@ import errno
 
 import pytest
 
+from broker.store import message_store
+from tests.support.crash_script import InlineWorker
+
 
 @pytest.fixture
 def store(stores, inner, faulty_disk):
@@ -35,3 +38,58 @@ def test_a_failed_sync_of_the_queues_keeps_the_log_files(store, faulty_disk):
 def test_queues_can_be_synced_before_their_log_files_are_deleted(store):
     assert store.queue_flush.sync_before_delete(store.max_physical_offset)
     assert store.writable
+
+
+@pytest.fixture
+def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs run at once, timers when the test fires them."""
+    monkeypatch.setattr(message_store, "Worker", InlineWorker)
+    monkeypatch.setattr(message_store.FlushService, "start", lambda self: None)
+    monkeypatch.setattr(message_store.DirectoryMonitor, "start", lambda self: None)
+
+
+def put_dispatched(store, message, clock) -> int:
+    """Store a message whose queue becomes dirty; returns the time of its record."""
+    assert store.put_message(message).queue_offset >= 0
+    assert store.flush()
+    return clock.now_ms()
+
+
+def test_all_dirty_queues_are_flushed_once_per_thorough_interval(threadless, stores, inner):
+    store = stores.start()
+    interval = store.config.flush_consume_queue_thorough_interval
+    stores.clock.advance(interval)
+    first = put_dispatched(store, inner(), stores.clock)
+    store.worker.fire()
+    assert store.checkpoint.value.logics_msg_timestamp == first
+    stores.clock.advance(interval - 1)
+    second = put_dispatched(store, inner(), stores.clock)
+    store.worker.fire()  # one dirty page is not enough before the interval is over
+    assert store.queue_table.dirty
+    assert store.checkpoint.value.logics_msg_timestamp == first
+    stores.clock.advance(2)
+    store.worker.fire()  # scheduled again because a queue stayed dirty
+    assert not store.queue_table.dirty
+    assert store.checkpoint.value.logics_msg_timestamp == second
+    stores.clock.advance(1)
+    put_dispatched(store, inner(), stores.clock)
+    store.worker.fire()
+    assert store.checkpoint.value.logics_msg_timestamp == second, "the interval starts again"
+
+
+def test_a_full_index_file_is_recorded_in_the_checkpoint(threadless, stores, inner):
+    store = stores.start()
+    before = store.checkpoint.value.index_msg_timestamp
+    for number in range(store.config.max_index_num + 1):
+        put_dispatched(store, inner(properties={"KEYS": f"k{number}"}), stores.clock)
+    assert len(store.index.files) > 1
+    assert before < store.checkpoint.value.index_msg_timestamp <= stores.clock.now_ms()
+
+
+def test_a_store_without_an_index_flushes_its_queues(threadless, stores, inner):
+    store = stores.start(stores.config(message_index_enable=False))
+    stores.clock.advance(store.config.flush_consume_queue_thorough_interval)
+    stored = put_dispatched(store, inner(), stores.clock)
+    store.worker.fire()
+    assert not store.queue_table.dirty
+    assert store.checkpoint.value.logics_msg_timestamp == stored
