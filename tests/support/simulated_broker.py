@@ -44,6 +44,7 @@ PROPERTIES = {
     "storePathRootDir": ROOT,
     "mappedFileSizeCommitLog": "8192",
     "mappedFileSizeConsumeQueue": "400",
+    "mapperFileSizeBatchConsumeQueue": "184",
     "maxHashSlotNum": "16",
     "maxIndexNum": "40",
     "maxMessageSize": "3000",
