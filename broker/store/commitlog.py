@@ -89,7 +89,7 @@ class CommitLog:
                 self._limit = last.size - BLANK_SIZE
 
     def erase_after_end(self) -> None:
-        """Overwrite what the last file stores after the end of the log with zeros, without a sync.
+        """Overwrite the bytes of the last file after the end of the log with zeros, without a sync.
 
         Costs a write of the bytes that are not zeros, in blocks of at most 1 MiB.
         """

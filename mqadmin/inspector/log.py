@@ -23,6 +23,7 @@ from broker.store.format.commitlog import (
     scan_commitlog,
     store_timestamp,
 )
+from broker.store.format.lost_sectors import LOST_PROPERTIES, find_lost_part
 from broker.store.format.vectorized.record_count import Tally, walk_compiled, walk_plain
 from mqadmin.inspector.damage import WARNING, damage_row, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
@@ -34,21 +35,23 @@ _LONGEST: Final = 16 << 20
 
 
 def torn_record(data: bytes, base_offset: int, position: int) -> LogRecord | None:
-    """Return the record that ends at ``position`` if its properties end in zeros, else None.
+    """Return the record that ends at ``position`` if a part of its properties is zeros, else None.
 
-    If no valid record follows, the last part of such a record never reached the disk or was lost
-    with a page. Its body may be intact; the properties are not covered by bodyCRC.
+    If no valid record follows, a sector of such a record never reached the disk or was lost with a
+    page. Its body may be intact; the properties are not covered by bodyCRC. Recovery drops it too.
     """
-    if not 0 < position <= len(data) or data[position - 1]:
+    if not 0 < position <= len(data):
         return None
     least = max(position - _LONGEST, 0)
     at = position
     while (at := data.rfind(MAGIC_PREFIX, least, at)) >= least + MAGIC_AT:
         begin = at - MAGIC_AT
-        whole = check_record(data, begin, check_crc=False) == position - begin
+        size = position - begin
+        whole = check_record(data, begin, check_crc=False) == size
         if whole and own_offset(data, begin) == base_offset + begin:
             record = read_record(data, begin, base_offset)
-            return record if record.properties.endswith(b"\0") else None
+            lost = find_lost_part(data, begin, size) == LOST_PROPERTIES
+            return record if lost or record.properties.endswith(b"\0") else None
     return None
 
 

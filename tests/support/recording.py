@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from broker.common.clock import ManualClock
+from broker.store.message_store import MessageStore
 from tests.support import simulated_broker
 from tests.support.expected_state import ExpectedState
 from tests.support.simulated_broker import SimBroker
@@ -49,6 +50,10 @@ class Image:
                 with SimBroker(disk, rng, recording.properties, now_ms=now_ms) as broker:
                     self.expected.check_broker(broker)
                     broker.stop()
+                    end = broker.store.max_physical_offset
+                # A record that the start after a cut dropped stays dropped after a clean stop.
+                found = MessageStore(config, disk=disk.copy()).load()
+                assert (found.clean, found.log_end, found.dispatched) == (True, end, 0), found
         except BaseException as error:
             error.add_note(f"{recording.properties['flushDiskType']}, {self.event}")
             raise

@@ -45,7 +45,7 @@ PROPERTIES = {
     "mappedFileSizeCommitLog": "8192",
     "mappedFileSizeConsumeQueue": "400",
     # Java's 13.8 MB are compared at every call to the disk: nine tenths of the time of a run.
-    "mapperFileSizeBatchConsumeQueue": "460",
+    "mapperFileSizeBatchConsumeQueue": "184",
     "maxHashSlotNum": "16",
     "maxIndexNum": "40",
     "maxMessageSize": "3000",

@@ -37,8 +37,8 @@ log = logging.getLogger("broker.server")
 
 WRITES_PER_RUN: Final = 64
 RETRY_MS: Final = 200
-# Changes of one message within a flush that its acknowledgement follows: handles that a client
-# made up may form a cycle.
+# Changes of one message within a flush that its acknowledgement follows: invalid handles may form a
+# cycle.
 MAX_CHANGES: Final = 1_000
 MAX_WAIT_MS: Final = 1_000  # waits for wall-clock times: a clock step delays nothing longer
 

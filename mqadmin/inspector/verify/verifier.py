@@ -400,7 +400,7 @@ class _Run:
                 "content",
                 str(file.path),
                 f"the properties of {topic}/{record.queue_id}, queue offset {record.queue_offset},"
-                " end in zeros: the record was not written to its end",
+                " are zeros in part: the record was not written completely",
                 physical_offset=record.physical_offset,
                 length=record.total_size,
                 severity=severity,

@@ -168,6 +168,29 @@ def test_a_torn_end_is_not_part_of_the_log(made: MadeStore, surveyed) -> None:
     assert surveyed(made.root).end == begin
 
 
+@pytest.mark.parametrize("sector", ["first", "middle", "last"])
+def test_a_last_record_with_a_lost_sector_is_not_part_of_the_log(
+    tmp_path: Path, surveyed, sector: str
+) -> None:
+    """Recovery drops it too; its body is intact, and its properties may not end in zeros."""
+    made = MadeStore(tmp_path / "store")
+    made.put()
+    made.put(properties={"a": "x" * 1_300})
+    made.write(spare=False)
+    begin, _ = made.places[-1]
+    start = made.log.index(b"KEYS\x01", begin)
+    bounds = {
+        "first": (start, start - start % 512 + 512),
+        "middle": (start - start % 512 + 512, start - start % 512 + 1024),
+        "last": (made.end - made.end % 512, made.end),
+    }
+    first, last = bounds[sector]
+    made.poke(first, bytes(last - first))
+    found = surveyed(made.root)
+    assert found.end == begin
+    assert [record.physical_offset for record in found.torn] == [begin]
+
+
 def test_the_time_of_a_bad_part_is_that_of_the_extent_before_it(made: MadeStore, surveyed) -> None:
     begin, size = made.places[20]
     made.poke(begin, bytes(size))
