@@ -1,6 +1,7 @@
 """The scan in batches equals the scan record by record; selections of multi-dispatch."""
 
 import random
+from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from broker.common.sysflag import INNER_BATCH
 from broker.store.format.commitlog import file_name
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogWalk
+from mqadmin.inspector.verify import log_walk
 from mqadmin.inspector.verify.log_walk import (
     UNTRUSTED,
     ColumnWalk,
@@ -146,3 +148,30 @@ def test_a_record_has_one_message_unless_it_is_an_inner_batch(
     sys_flag: int, properties: bytes, count: int
 ) -> None:
     assert messages_in(record(b"T", properties, sys_flag=sys_flag)) == count
+
+
+def test_batches_scanned_ahead_keep_their_order_and_end_with_the_walk() -> None:
+    closed = []
+
+    def batches(count: int) -> Generator[int]:
+        try:
+            yield from range(count)
+        finally:
+            closed.append(count)
+
+    assert list(log_walk._one_ahead(batches(5))) == list(range(5))  # type: ignore[arg-type]
+    ahead = log_walk._one_ahead(batches(9))  # type: ignore[arg-type]
+    assert next(ahead) == 0
+    ahead.close()
+    assert closed == [5, 9]
+
+
+def test_an_error_while_scanning_ahead_is_raised() -> None:
+    def batches() -> Generator[int]:
+        yield 1
+        raise OSError("lost")
+
+    ahead = log_walk._one_ahead(batches())  # type: ignore[arg-type]
+    assert next(ahead) == 1
+    with pytest.raises(OSError, match="lost"):
+        next(ahead)
