@@ -47,7 +47,7 @@ class Entries:
                     column.append(value)
             self.hashes, self.physical, self.diff, self.previous = columns
             return
-        if (kernels := _compiled_kernels()) is not None:
+        if (kernels := compiled_kernels()) is not None:
             self.hashes, self.diff, self.previous = np.empty((3, count), dtype=np.int32)
             self.physical = np.empty(count, dtype=np.int64)
             view = np.frombuffer(data, dtype=np.uint8)
@@ -105,7 +105,7 @@ class Problem(NamedTuple):
     length: int
 
 
-def _compiled_kernels() -> Any:
+def compiled_kernels() -> Any:
     """Load the compiled loops (requires numpy); None if numba is not installed."""
     from broker.store.format.vectorized.columns import compiled
 
@@ -142,7 +142,7 @@ def _faults(entries: Entries, slots: int) -> tuple[list[tuple[int, int]], Any]:
 
     hashes, previous = entries.hashes, entries.previous
     newest = np.zeros(slots, dtype=np.int64)
-    if (kernels := _compiled_kernels()) is not None:
+    if (kernels := compiled_kernels()) is not None:
         found = np.empty((2, MAX_FAULTS), dtype=np.int64)
         number = int(kernels.chain_faults(hashes, previous, slots, newest, found))
         wrong = found[:, : min(number, MAX_FAULTS)].tolist()

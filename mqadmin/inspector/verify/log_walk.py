@@ -65,7 +65,7 @@ class ColumnWalk(LogWalk):
             opened.data, file.start, position, opened.data_end, scan_flags=scan_flags
         )
         # Compiled loops release the GIL: the next batch is scanned while one is compared.
-        with closing(_one_ahead(batches) if compiled() else batches) as scan:
+        with closing(one_ahead(batches) if compiled() else batches) as scan:
             return (yield from self._batches(file, opened, position, scan))
 
     def _batches(
@@ -111,7 +111,7 @@ class ColumnWalk(LogWalk):
         return left <= 0
 
 
-def _one_ahead(batches: "Generator[ScanBatch]") -> "Generator[ScanBatch]":
+def one_ahead(batches: "Generator[ScanBatch]") -> "Generator[ScanBatch]":
     """Yield the batches; a second thread scans the next one while the caller uses one."""
     with ThreadPoolExecutor(1, "scan") as pool, closing(batches):
         batch = next(batches, None)

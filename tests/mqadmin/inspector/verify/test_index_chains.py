@@ -212,7 +212,7 @@ def test_compiled_code_reads_the_same_entries(rng: random.Random, monkeypatch) -
     pytest.importorskip("numba")
     data = rng.randbytes(entry_position(40, SLOTS))
     fast = Entries(data, SLOTS, 39)
-    monkeypatch.setattr(index_chains, "_compiled_kernels", lambda: None)
+    monkeypatch.setattr(index_chains, "compiled_kernels", lambda: None)
     slow = Entries(data, SLOTS, 39)
     for name in ("hashes", "physical", "diff", "previous"):
         assert getattr(fast, name).dtype == getattr(slow, name).dtype

@@ -11,7 +11,6 @@ from broker.common.sysflag import INNER_BATCH
 from broker.store.format.commitlog import file_name
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogWalk
-from mqadmin.inspector.verify import log_walk
 from mqadmin.inspector.verify.log_walk import (
     UNTRUSTED,
     ColumnWalk,
@@ -19,6 +18,7 @@ from mqadmin.inspector.verify.log_walk import (
     has_columns,
     lmq_enabled,
     messages_in,
+    one_ahead,
 )
 from tests.support.made_store import MadeStore
 
@@ -159,8 +159,8 @@ def test_batches_scanned_ahead_keep_their_order_and_end_with_the_walk() -> None:
         finally:
             closed.append(count)
 
-    assert list(log_walk._one_ahead(batches(5))) == list(range(5))  # type: ignore[arg-type]
-    ahead = log_walk._one_ahead(batches(9))  # type: ignore[arg-type]
+    assert list(one_ahead(batches(5))) == list(range(5))  # type: ignore[arg-type]
+    ahead = one_ahead(batches(9))  # type: ignore[arg-type]
     assert next(ahead) == 0
     ahead.close()
     assert closed == [5, 9]
@@ -171,7 +171,7 @@ def test_an_error_while_scanning_ahead_is_raised() -> None:
         yield 1
         raise OSError("lost")
 
-    ahead = log_walk._one_ahead(batches())  # type: ignore[arg-type]
+    ahead = one_ahead(batches())  # type: ignore[arg-type]
     assert next(ahead) == 1
     with pytest.raises(OSError, match="lost"):
         next(ahead)
