@@ -47,6 +47,12 @@ class Entries:
                     column.append(value)
             self.hashes, self.physical, self.diff, self.previous = columns
             return
+        if (kernels := compiled_kernels()) is not None:
+            self.hashes, self.diff, self.previous = np.empty((3, count), dtype=np.int32)
+            self.physical = np.empty(count, dtype=np.int64)
+            view = np.frombuffer(data, dtype=np.uint8)
+            kernels.read_entries(view, start, self.hashes, self.physical, self.diff, self.previous)
+            return
         kind = np.dtype([("h", ">i4"), ("p", ">i8"), ("t", ">i4"), ("b", ">i4")])
         found = np.frombuffer(data, dtype=kind, count=count, offset=start)
         self.hashes, self.physical, self.diff, self.previous = (
@@ -99,6 +105,17 @@ class Problem(NamedTuple):
     length: int
 
 
+def compiled_kernels() -> Any:
+    """Load the compiled loops (requires numpy); None if numba is not installed."""
+    from broker.store.format.vectorized.columns import compiled
+
+    if not compiled():
+        return None
+    from broker.store.format.vectorized import kernels
+
+    return kernels
+
+
 def chain_problems(data: bytes, entries: Entries, slots: int, count: int) -> list[Problem]:
     """Check that each slot points to its newest entry and each entry to the next older one.
 
@@ -123,13 +140,9 @@ def _faults(entries: Entries, slots: int) -> tuple[list[tuple[int, int]], Any]:
     """Return (position, correct link) of wrong links, and the newest entry of each slot."""
     import numpy as np
 
-    from broker.store.format.vectorized.columns import compiled
-
     hashes, previous = entries.hashes, entries.previous
     newest = np.zeros(slots, dtype=np.int64)
-    if compiled():
-        from broker.store.format.vectorized import kernels
-
+    if (kernels := compiled_kernels()) is not None:
         found = np.empty((2, MAX_FAULTS), dtype=np.int64)
         number = int(kernels.chain_faults(hashes, previous, slots, newest, found))
         wrong = found[:, : min(number, MAX_FAULTS)].tolist()

@@ -5,7 +5,9 @@ corruption, blank records and gaps between files by the code of LogWalk.
 """
 
 import importlib.util
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
@@ -50,14 +52,29 @@ class ColumnWalk(LogWalk):
     def _opened(
         self, file: LogFile, opened: FileBytes, number: int
     ) -> Generator[LogItem, None, bool]:
-        from broker.store.format.vectorized.columns import WITH_CRC, WITH_PROPERTIES, scan_columns
+        from broker.store.format.vectorized.columns import (
+            WITH_CRC,
+            WITH_PROPERTIES,
+            compiled,
+            scan_columns,
+        )
 
         scan_flags = WITH_PROPERTIES | (WITH_CRC if self._check_crc else 0)
         position = max(self._skip(file, opened), self.reached - file.start)
-        is_rest = False
-        for batch in scan_columns(
+        batches = scan_columns(
             opened.data, file.start, position, opened.data_end, scan_flags=scan_flags
-        ):
+        )
+        # Compiled loops release the GIL: the next batch is scanned while one is compared.
+        with closing(one_ahead(batches) if compiled() else batches) as scan:
+            return (yield from self._batches(file, opened, position, scan))
+
+    def _batches(
+        self, file: LogFile, opened: FileBytes, position: int, batches: "Iterable[ScanBatch]"
+    ) -> Generator[LogItem, None, bool]:
+        """Yield corruption and blanks of one file; returns whether the log continues after it."""
+        number = self._files.index(file)
+        is_rest = False
+        for batch in batches:
             moving = False
             untrusted = set()
             for damage in batch.damaged_regions:
@@ -92,6 +109,16 @@ class ColumnWalk(LogWalk):
             yield LogItem(opened, blank=Blank(physical_offset=file.start + position, length=left))
             return True
         return left <= 0
+
+
+def one_ahead(batches: "Generator[ScanBatch]") -> "Generator[ScanBatch]":
+    """Yield the batches; a second thread scans the next one while the caller uses one."""
+    with ThreadPoolExecutor(1, "scan") as pool, closing(batches):
+        batch = next(batches, None)
+        while batch is not None:
+            following = pool.submit(next, batches, None)
+            yield batch
+            batch = following.result()
 
 
 class Selection(NamedTuple):

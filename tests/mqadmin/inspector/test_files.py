@@ -1,6 +1,7 @@
 """The read-only door: bytes, maps, holes, locks."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,31 @@ def test_an_error_is_not_hidden_by_columns_that_are_still_alive(
         kept.append(memoryview(file.data))
         raise KeyboardInterrupt
     assert kept[0][3:6] == b"abc"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs smaps")
+def test_a_released_part_is_not_in_memory_and_still_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    content = bytes(range(256)) * (1 << 14)
+    path.write_bytes(content)
+    monkeypatch.setattr(files, "RELEASE_BYTES", 1 << 20)
+    with open_bytes(path) as mapped:
+        assert mapped.data[:] == content
+        whole = resident_kib(path)
+        assert whole >= 4096
+        mapped.release((1 << 20) - 1)  # too little
+        assert resident_kib(path) == whole
+        mapped.release((2 << 20) + 5)
+        assert (mapped.released, resident_kib(path)) == (2 << 20, whole - 2048)
+        assert mapped.data[:] == content
+
+
+def resident_kib(path: Path) -> int:
+    """Memory of this process in which the pages of a file are mapped."""
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    for line in lines:
+        if line.endswith(str(path)):
+            return next(int(line.split()[1]) for line in lines if line.startswith("Rss:"))
+    raise AssertionError(f"{path} is not mapped")

@@ -16,7 +16,7 @@ import msgspec
 
 from broker.common.sysflag import BORNHOST_V6, INNER_BATCH, STOREHOST_V6
 from broker.message.record import MAGIC_V1
-from broker.store.format.commitlog import RECORD_LEAST, SHAPE_AT, SHAPES
+from broker.store.format.commitlog import RECORD_LEAST, SHAPE_AT, SHAPES, Buffer
 
 # sysFlag bits that stop a run of countable records if they change: host shape and inner batch.
 _RARE_FLAGS = BORNHOST_V6 | STOREHOST_V6 | INNER_BATCH
@@ -50,7 +50,7 @@ class Tally(msgspec.Struct, kw_only=True, gc=False):
 
 
 def walk_plain(
-    buf: bytes, position: int, base_offset: int, tally: Tally, end: int | None = None
+    buf: Buffer, position: int, base_offset: int, tally: Tally, end: int | None = None
 ) -> tuple[int, int]:
     """Count records from ``position`` on; return the stop position and the last record's position.
 
@@ -104,7 +104,7 @@ def walk_plain(
 
 
 def walk_compiled(
-    buf: bytes, position: int, base_offset: int, tally: Tally, end: int | None = None
+    buf: Buffer, position: int, base_offset: int, tally: Tally, end: int | None = None
 ) -> tuple[int, int]:
     """:func:`walk_plain` in compiled code; needs numpy and numba."""
     import numpy as np
@@ -119,7 +119,7 @@ def walk_compiled(
         after, newest, queues = kernels.count_records(view, base_offset, position, stop, table)
         for row in np.flatnonzero(table[:, kernels.COUNT_RECORDS]).tolist():
             topic, length, queue_id, messages, size = table[row].tolist()
-            tally.add(buf[topic : topic + length], queue_id, size, messages)
+            tally.add(bytes(buf[topic : topic + length]), queue_id, size, messages)
         if newest >= 0:
             last = int(newest)
         position = int(after)

@@ -206,3 +206,14 @@ def test_the_slot_count_of_a_damaged_file_follows_from_its_first_entry(tmp_path:
         set_int(whole, slot_position(slot), 1 << 20)
     assert index_chains.probe_slot_count(bytes(whole)) == 0
     assert shape_of(bytes(whole), 0) == SLOTS
+
+
+def test_compiled_code_reads_the_same_entries(rng: random.Random, monkeypatch) -> None:
+    pytest.importorskip("numba")
+    data = rng.randbytes(entry_position(40, SLOTS))
+    fast = Entries(data, SLOTS, 39)
+    monkeypatch.setattr(index_chains, "compiled_kernels", lambda: None)
+    slow = Entries(data, SLOTS, 39)
+    for name in ("hashes", "physical", "diff", "previous"):
+        assert getattr(fast, name).dtype == getattr(slow, name).dtype
+        assert getattr(fast, name).tolist() == getattr(slow, name).tolist()

@@ -1,6 +1,7 @@
 """The scan in batches equals the scan record by record; selections of multi-dispatch."""
 
 import random
+from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from mqadmin.inspector.verify.log_walk import (
     has_columns,
     lmq_enabled,
     messages_in,
+    one_ahead,
 )
 from tests.support.made_store import MadeStore
 
@@ -146,3 +148,30 @@ def test_a_record_has_one_message_unless_it_is_an_inner_batch(
     sys_flag: int, properties: bytes, count: int
 ) -> None:
     assert messages_in(record(b"T", properties, sys_flag=sys_flag)) == count
+
+
+def test_batches_scanned_ahead_keep_their_order_and_end_with_the_walk() -> None:
+    closed = []
+
+    def batches(count: int) -> Generator[int]:
+        try:
+            yield from range(count)
+        finally:
+            closed.append(count)
+
+    assert list(one_ahead(batches(5))) == list(range(5))  # type: ignore[arg-type]
+    ahead = one_ahead(batches(9))  # type: ignore[arg-type]
+    assert next(ahead) == 0
+    ahead.close()
+    assert closed == [5, 9]
+
+
+def test_an_error_while_scanning_ahead_is_raised() -> None:
+    def batches() -> Generator[int]:
+        yield 1
+        raise OSError("lost")
+
+    ahead = one_ahead(batches())  # type: ignore[arg-type]
+    assert next(ahead) == 1
+    with pytest.raises(OSError, match="lost"):
+        next(ahead)
