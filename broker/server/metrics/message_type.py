@@ -20,7 +20,7 @@ TYPES: Final = (FIFO, DELAY, TRANSACTION)
 NUMS: Final = {kind: f"TOPIC_PUT_NUMS_{kind}" for kind in TYPES}
 SIZE: Final = {kind: f"TOPIC_PUT_SIZE_{kind}" for kind in TYPES}
 
-FIFO_NAME: Final = props.PROPERTY_SHARDING_KEY.encode() + b"\x01"
+FIFO_NAME: Final = props.PROPERTY_SHARDING_KEY + "\x01"
 _DELAY_NAMES: Final = (
     "__STARTDELIVERTIME",
     props.PROPERTY_DELAY_TIME_LEVEL,

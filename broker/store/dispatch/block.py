@@ -8,7 +8,6 @@ had never been one; records that are dispatched already are then skipped.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from operator import sub
 from typing import Final, NamedTuple
@@ -16,7 +15,7 @@ from typing import Final, NamedTuple
 from broker.store.consumequeue.consume_queue import ConsumeQueue
 from broker.store.dispatch.request import PendingBatch, PendingRecord
 from broker.store.format.consumequeue import UNIT_STRUCT
-from broker.store.format.indexfile import peek_message_keys
+from broker.store.format.property_columns import PropertyColumns, peek_columns
 from broker.store.index.index_service import IndexService
 
 # No sysFlag has this bit: it marks the entry of a block among pending records.
@@ -106,42 +105,55 @@ class PendingBlocks:
 def batch_blocks(
     batch: PendingBatch, tags_code: Callable[[bytes], int], most: int = BATCH_PART
 ) -> Iterator[RecordBlock]:
-    """Yield the blocks of a batch, of at most ``most`` records each.
+    """Yield the blocks of a batch, of at most ``most`` records each; ``tags_code`` of TAGS.
 
     Units and keys are computed when a block is dispatched: an error then concerns one record.
     """
     for part in batch.split(most) if len(batch.properties) > most else (batch,):
+        derived = _BatchPart(part, tags_code)
         yield RecordBlock(
             part.offsets[0],
             part.offsets[-1],
             part.store_timestamp,
             len(part.properties),
             (part.queue,),
-            partial(_batch_units, part, tags_code),
-            partial(_batch_records, part),
-            partial(_put_batch_keys, part),
+            derived.units,
+            derived.records,
+            derived.put_keys,
         )
 
 
-def _batch_units(batch: PendingBatch, tags_code: Callable[[bytes], int]) -> list[QueueUnits]:
-    offsets = batch.offsets
-    codes = [
-        tags_code(properties) if properties.find(b"TAGS\x01") >= 0 else 0
-        for properties in batch.properties
-    ]
-    sizes = map(sub, islice(offsets, 1, None), offsets)
-    units = b"".join(map(UNIT_STRUCT.pack, offsets, sizes, codes))
-    return [QueueUnits(batch.queue, batch.queue_offset, units, offsets[-1])]
+class _BatchPart:
+    """Units and keys of a part of a batch, from columns that are read once."""
 
+    __slots__ = ("_batch", "_columns", "_tags_code")
 
-def _batch_records(batch: PendingBatch) -> list[PendingRecord]:
-    return list(batch.records())
+    def __init__(self, batch: PendingBatch, tags_code: Callable[[bytes], int]) -> None:
+        self._batch = batch
+        self._tags_code = tags_code
+        self._columns: PropertyColumns | None = None
 
+    def columns(self) -> PropertyColumns:
+        if self._columns is None:
+            self._columns = peek_columns(self._batch.properties)
+        return self._columns
 
-def _put_batch_keys(batch: PendingBatch, index: IndexService) -> None:
-    keys = [peek_message_keys(properties) for properties in batch.properties]
-    prefix = batch.queue.topic.key_prefix
-    index.put_batch(prefix, batch.offsets[:-1], keys, batch.store_timestamp)
+    def units(self) -> list[QueueUnits]:
+        offsets = self._batch.offsets
+        codes = [self._tags_code(tags) if tags else 0 for tags in self.columns().tags]
+        sizes = map(sub, islice(offsets, 1, None), offsets)
+        units = b"".join(map(UNIT_STRUCT.pack, offsets, sizes, codes))
+        return [QueueUnits(self._batch.queue, self._batch.queue_offset, units, offsets[-1])]
+
+    def records(self) -> list[PendingRecord]:
+        return list(self._batch.records())
+
+    def put_keys(self, index: IndexService) -> None:
+        batch = self._batch
+        count = len(batch.properties)
+        prefixes = [batch.queue.topic.key_prefix] * count
+        stamps = [batch.store_timestamp] * count
+        index.put_batch(prefixes, batch.offsets[:-1], self.columns().keys, stamps)
 
 
 def add_units(block: RecordBlock) -> bool:

@@ -36,7 +36,9 @@ from broker.store.dispatch.block import (
     add_units,
     batch_blocks,
 )
+from broker.store.dispatch.record_run import LEAST_RUN, RUN, RecordRun
 from broker.store.dispatch.request import DispatchRequest, PendingBatch, PendingRecord
+from broker.store.dispatch.tag_codes import TagCodes
 from broker.store.format.commitlog import (
     BLANK_HERE,
     RECORD_LEAST,
@@ -50,7 +52,6 @@ from broker.store.format.consumequeue import (
     is_ext_address,
     peek_inner_count,
     peek_tags,
-    tags_code,
 )
 from broker.store.format.ha import ReplicatedRecord
 from broker.store.format.indexfile import peek_message_keys
@@ -66,29 +67,6 @@ ArrivingListener = Callable[[str, int, int, int, int, bytes], None]
 MAX_PENDING: Final = 65_536
 # Records that cannot be dispatched are logged one by one up to this number; then only counted.
 MAX_QUARANTINE_LOGS: Final = 100
-# Bounds of the tags cache, which is cleared when full: clients can send arbitrary tags.
-MAX_TAGS: Final = 10_000
-MAX_KEPT_TAG_BYTES: Final = 256
-
-
-class TagCodes:
-    """Cache of tags codes by TAGS text."""
-
-    __slots__ = ("codes",)
-
-    def __init__(self) -> None:
-        self.codes: dict[bytes, int] = {}
-
-    def code(self, tags: bytes) -> int:
-        """The tags code of a message with these TAGS."""
-        code = self.codes.get(tags)
-        if code is None:
-            if len(tags) > MAX_KEPT_TAG_BYTES:
-                return tags_code(tags)
-            if len(self.codes) >= MAX_TAGS:
-                self.codes.clear()
-            code = self.codes[tags] = tags_code(tags)
-        return code
 
 
 def schedule_code(
@@ -153,6 +131,7 @@ class ReputService:
         )
         self._listeners: list[tuple[ArrivingListener, Container[str] | None]] = []
         self._blocks = PendingBlocks()
+        self._done = 0  # entries of ``pending`` that the current run() has dispatched
 
     def add_listener(
         self, listener: ArrivingListener, topics: Container[str] | None = None
@@ -180,7 +159,7 @@ class ReputService:
     def note_batch(self, batch: PendingBatch) -> None:
         """Queue newly appended records of one queue; as :meth:`note` for each of them."""
         if self._fits(len(batch.properties)):
-            for block in batch_blocks(batch, self.tags_code, BATCH_PART):
+            for block in batch_blocks(batch, self._tags.code, BATCH_PART):
                 self.pending.append(self._blocks.add(block))
 
     def note_block(self, block: RecordBlock) -> None:
@@ -247,44 +226,12 @@ class ReputService:
         pending = self.pending
         if not pending or pending[0][0] >= limit:
             return
-        done = more = 0
-        codes = self._tags.codes
-        index = self.index
-        listeners = self._listeners
-        rare = TRANSACTION_MASK | INNER_BATCH | BLOCK
-        plain = not (self.lmq_enabled or self.queues.ext_enabled)
+        self._done = 0
         try:
-            for entry in islice(pending, max_count):
-                physical_offset, size, stored, sys_flag, queue_offset, queue, properties, code = (
-                    entry
-                )
-                if physical_offset + size > limit:
-                    break
-                topic = queue.topic
-                if plain and not topic.special and not sys_flag & rare:
-                    # Inlined dispatch_record for a plain message: this loop is the hot path.
-                    try:
-                        if code is None:
-                            tags = peek_tags(properties)
-                            code = (codes.get(tags) or self._tags.code(tags)) if tags else 0
-                        queue.append(queue_offset, physical_offset, size, code)
-                        if listeners:
-                            self._notify(queue, queue_offset, code, stored, properties)
-                        if index is not None and (keys := peek_message_keys(properties)):
-                            index.put_keys(topic.key_prefix, keys, physical_offset, stored)
-                    except Exception as error:
-                        self._quarantine(DispatchRequest._make(entry), error)
-                    self.last_store_timestamp = stored
-                elif sys_flag & BLOCK:
-                    more += self._dispatch_block(physical_offset, plain=plain) - 1
-                    if max_count is not None and done + more + 1 >= max_count:
-                        done += 1
-                        break
-                else:
-                    self.dispatch_record(DispatchRequest._make(entry))
-                done += 1
+            self._run_pending(limit, max_count)
         finally:
             # Also after an error: the dispatched entries must not be dispatched twice.
+            done = self._done
             if done:
                 last = pending[done - 1]
                 self.offset = last[0] + last[1]
@@ -294,6 +241,85 @@ class ReputService:
                     del pending[:done]
             if self.index is not None:
                 self.index.flush_header()
+
+    def _run_pending(self, limit: int, max_count: int | None) -> None:
+        """Dispatch entries of ``pending``; ``_done`` counts them."""
+        pending = self.pending
+        count = len(pending) if max_count is None else min(len(pending), max_count)
+        plain = not (self.lmq_enabled or self.queues.ext_enabled)
+        records = 0
+        while self._done < count and (max_count is None or records < max_count):
+            done = self._done
+            entries = pending[done : min(count, done + RUN)]
+            if plain and len(entries) >= LEAST_RUN and self._dispatch_run(entries, limit):
+                self._done += len(entries)
+                records += len(entries)
+                continue
+            left = None if max_count is None else max_count - records
+            records += self._dispatch_singly(entries, limit, left, plain=plain)
+            if self._done < done + len(entries):
+                return
+
+    def _dispatch_run(self, entries: Sequence[PendingRecord], limit: int) -> bool:
+        """Dispatch entries together; False if they cannot be, or after an error.
+
+        Units and entries written before the error are skipped by the dispatch one by one.
+        """
+        try:
+            run = RecordRun.of(entries, limit, TRANSACTION_MASK | INNER_BATCH | BLOCK)
+            if run is None:
+                return False
+            index = self.index
+            if index is not None and not index.ends_before(run.physical_offsets[0]):
+                return False
+            codes = run.add(index, self._tags.code)
+            names = {queue.topic.name for queue in set(run.queues)}
+            if any(
+                topics is None or name in topics for _, topics in self._listeners for name in names
+            ):
+                for entry, code in zip(entries, codes, strict=True):
+                    self._notify(entry[5], entry[4], code, entry[2], entry[6])
+        except Exception as error:
+            _log.debug("%d records are dispatched singly: %s", len(entries), error)
+            return False
+        self.last_store_timestamp = entries[-1][2]
+        return True
+
+    def _dispatch_singly(
+        self, entries: Sequence[PendingRecord], limit: int, most: int | None, *, plain: bool
+    ) -> int:
+        """Dispatch entries up to ``limit``, at most ``most`` records; return their number."""
+        codes = self._tags.codes
+        index = self.index
+        listeners = self._listeners
+        rare = TRANSACTION_MASK | INNER_BATCH | BLOCK
+        records = 0
+        for entry in entries:
+            physical_offset, size, stored, sys_flag, queue_offset, queue, properties, code = entry
+            if physical_offset + size > limit or (most is not None and records >= most):
+                break
+            topic = queue.topic
+            if plain and not topic.special and not sys_flag & rare:
+                # Inlined dispatch_record for a plain message: this loop is the hot path.
+                try:
+                    if code is None:
+                        tags = peek_tags(properties)
+                        code = (codes.get(tags) or self._tags.code(tags)) if tags else 0
+                    queue.append(queue_offset, physical_offset, size, code)
+                    if listeners:
+                        self._notify(queue, queue_offset, code, stored, properties)
+                    if index is not None and (keys := peek_message_keys(properties)):
+                        index.put_keys(topic.key_prefix, keys, physical_offset, stored)
+                except Exception as error:
+                    self._quarantine(DispatchRequest._make(entry), error)
+                self.last_store_timestamp = stored
+            elif sys_flag & BLOCK:
+                records += self._dispatch_block(physical_offset, plain=plain) - 1
+            else:
+                self.dispatch_record(DispatchRequest._make(entry))
+            records += 1
+            self._done += 1
+        return records
 
     def _dispatch_block(self, physical_offset: int, *, plain: bool) -> int:
         """Dispatch a block of ``pending``; return the number of its records.
@@ -322,6 +348,8 @@ class ReputService:
         if index is not None and not index.ends_before(block.start):
             return False
         try:
+            if index is not None:
+                block.put_keys(index)  # before the units, as in record_run
             if not add_units(block):
                 return False
             names = {queue.topic.name for queue in block.queues}
@@ -329,8 +357,6 @@ class ReputService:
                 topics is None or name in topics for _, topics in self._listeners for name in names
             ):
                 self._notify_all(block)
-            if index is not None:
-                block.put_keys(index)
         except Exception as error:
             _log.debug("a block of %d records is dispatched singly: %s", block.records, error)
             return False

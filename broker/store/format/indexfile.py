@@ -17,7 +17,8 @@ non-standard size :func:`probe_slot_count` derives them.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from struct import Struct
 from typing import Final, NamedTuple
 
 from broker.common.java import INT32_MAX, extend_hash, key_hash_prefix
@@ -92,6 +93,25 @@ _REMAINDERS: Final = bytes(_DIGITS[c % 31] for c in range(256))
 _LONGEST_DIRECT: Final = 1024  # int() rejects more than 4300 digits
 _POWERS: Final = tuple(pow(31, n, 1 << 32) for n in range(_LONGEST_DIRECT + 1))
 
+# key_hashes: keys hashed by one calculation, the bytes that each is padded to, and a mask of the
+# low bits of each lane, for lanes of 2, 4, 8, 16 and 32 bytes.
+_KEYS_AT_ONCE: Final = 512
+_LANE: Final = 32
+_LEAST_KEYS: Final = 8  # fewer are hashed faster one by one
+
+
+def _lane_mask(lane: int, low: int) -> int:
+    lanes = _KEYS_AT_ONCE * _LANE // lane
+    return int.from_bytes((bytes(lane - low) + b"\xff" * low) * lanes, "big")
+
+
+_BYTES: Final = _lane_mask(2, 1)
+_SHORTS: Final = _lane_mask(4, 2)
+_INTS: Final = _lane_mask(8, 4)
+_INTS_OF_16: Final = _lane_mask(16, 4)
+_INTS_OF_32: Final = _lane_mask(32, 4)
+_LOW_INTS: Final = Struct(f">{_LANE - 4}xI").iter_unpack
+
 
 class IndexHeader(NamedTuple):
     """The header: timestamps in ms; ``index_count`` is the number of the next entry."""
@@ -144,6 +164,45 @@ def key_hash(prefix: int, key: bytes) -> int:
         return value
     value = _MASK + 1 - value
     return value if value <= INT32_MAX else 0
+
+
+def key_hashes(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
+    """:func:`key_hash` of each of many keys, with the prefix of each.
+
+    The keys are the lanes of one long integer; each step joins the hashes of two neighbouring
+    parts of every key: hash(a + b) = hash(a) * 31 ** len(b) + hash(b).
+    """
+    count = len(keys)
+    if count > _KEYS_AT_ONCE:
+        half = count // 2
+        first = key_hashes(prefixes[:half], keys[:half])
+        return first + key_hashes(prefixes[half:], keys[half:])
+    lengths = set(map(len, keys))
+    if lengths != {_LANE}:  # zero bytes before a key do not change its sum
+        keys_in_lanes: Sequence[bytes] = [key.rjust(_LANE, b"\0") for key in keys]
+    else:
+        keys_in_lanes = keys
+    joined = b"".join(keys_in_lanes)
+    if count < _LEAST_KEYS or len(joined) != count * _LANE or not joined.isascii():
+        return list(map(key_hash, prefixes, keys))
+    sums = int.from_bytes(joined, "big")
+    sums = (sums >> 8 & _BYTES) * 31 + (sums & _BYTES)
+    sums = (sums >> 16 & _SHORTS) * _POWERS[2] + (sums & _SHORTS)
+    # 8 characters make less than 2 ** 43, so that this step does not need the sums modulo 2 ** 32.
+    sums = (sums >> 32 & _INTS) * _POWERS[4] + (sums & _INTS)
+    sums = (sums >> 64 & _INTS_OF_16) * _POWERS[8] + (sums & _INTS_OF_16)
+    sums = (sums >> 128 & _INTS_OF_32) * _POWERS[16] + (sums & _INTS_OF_32)
+    low = _LOW_INTS(sums.to_bytes(len(joined), "big"))
+    if len(lengths) == 1 and prefixes.count(prefixes[0]) == count:
+        before = prefixes[0] * _POWERS[lengths.pop()]
+        values = [(value + before) & _MASK for (value,) in low]
+    else:
+        values = [
+            (value + prefix * _POWERS[len(key)]) & _MASK
+            for (value,), prefix, key in zip(low, prefixes, keys, strict=True)
+        ]
+    # As in key_hash: the absolute value of an int, 0 for the lowest.
+    return [value if value <= INT32_MAX else (_MASK + 1 - value) & INT32_MAX for value in values]
 
 
 def index_key_hash(topic: str, key: str) -> int:

@@ -8,7 +8,9 @@ header does not count: see :func:`repair_slots`.
 """
 
 from array import array
+from collections import deque
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, Final
 
 from broker.common.java import INT32_MAX
@@ -22,7 +24,9 @@ from broker.store.format.indexfile import (
     IndexHeader,
     decode_header,
     key_hash,
+    key_hashes,
     overlaps,
+    time_diff_seconds,
     walk_chain,
 )
 from broker.store.logfile.mapped_file import MappedFile
@@ -30,6 +34,7 @@ from broker.store.logfile.mapped_file import MappedFile
 _READ_SLOT: Final = SLOT_STRUCT.unpack_from
 _WRITE_SLOT: Final = SLOT_STRUCT.pack_into
 _WRITE_ENTRY: Final = ENTRY_STRUCT.pack_into
+_PACK_ENTRY: Final = ENTRY_STRUCT.pack
 
 
 class IndexFile:
@@ -121,80 +126,107 @@ class IndexFile:
     ) -> int:
         """Add an entry for each key of one message; return the number of entries that fitted.
 
-        ``prefix`` is the unsigned hash of ``topic#``.
-        """
-        free = max(0, self.max_entries - self.count)
-        fitting = keys if len(keys) <= free else keys[:free]
-        self._add(prefix, (physical_offset,), (fitting,), store_timestamp)
-        return len(fitting)
-
-    def put_batch(
-        self,
-        prefix: int,
-        offsets: Sequence[int],
-        keys: Sequence[list[bytes]],
-        store_timestamp: int,
-    ) -> bool:
-        """Add the entries of many messages, as :meth:`put_keys` for each; False without a change.
-
-        ``keys`` has those of each message, ``offsets`` their physical offsets in ascending order.
-        Nothing is written if the file has no entry yet, if it has no space for all, or if it knows
-        the first message.
-        """
-        count = self.count
-        if count <= 1 or count + sum(map(len, keys)) > self.max_entries:
-            return False
-        if offsets[0] <= self.end_physical_offset:
-            return False
-        self._add(prefix, offsets, keys, store_timestamp)
-        return True
-
-    def _add(
-        self,
-        prefix: int,
-        offsets: Sequence[int],
-        keys: Sequence[list[bytes]],
-        store_timestamp: int,
-    ) -> None:
-        """Add the entries of messages that fit.
-
-        Entry and slot are inlined instead of calling functions: this loop is the most expensive
-        part of a dispatch.
+        ``prefix`` is the unsigned hash of ``topic#``. Entry and slot are inlined instead of calling
+        functions: this is the most expensive part of the dispatch of a single message.
 
         **Source:** RocketMQ IndexFile#putKey.
         """
         mapping, slots, begin = self._mapping, self.slots, self.begin_timestamp
-        count = self.count
+        count = first = self.count
         entry_at = self._entries_at + count * ENTRY_SIZE
         seconds = (store_timestamp - begin) // 1000 if 0 < begin <= store_timestamp else 0
         if seconds > INT32_MAX:
             seconds = INT32_MAX
-        last = self.end_physical_offset
-        for physical_offset, words in zip(offsets, keys, strict=True):
-            for key in words:
-                hashed = key_hash(prefix, key)
-                slot_at = HEADER_SIZE + hashed % slots * SLOT_SIZE
-                previous = _READ_SLOT(mapping, slot_at)[0]
-                if previous <= 0 or previous >= count:
-                    previous = 0
-                    self.used_slots += 1
-                _WRITE_ENTRY(mapping, entry_at, hashed, physical_offset, seconds, previous)
-                _WRITE_SLOT(mapping, slot_at, count)
-                entry_at += ENTRY_SIZE
-                if count <= 1:
-                    # Set after the difference is computed, as in Java: the first entry of a rolled
-                    # file counts from the end of the previous file. Later keys do not.
-                    self.begin_physical_offset = physical_offset
-                    self.begin_timestamp = store_timestamp
-                    seconds = 0
-                count += 1
-            if words:
-                last = physical_offset
-        if count > self.count:
+        last = self.max_entries
+        for key in keys:
+            if count >= last:
+                break
+            hashed = key_hash(prefix, key)
+            slot_at = HEADER_SIZE + hashed % slots * SLOT_SIZE
+            previous = _READ_SLOT(mapping, slot_at)[0]
+            if previous <= 0 or previous >= count:
+                previous = 0
+                self.used_slots += 1
+            _WRITE_ENTRY(mapping, entry_at, hashed, physical_offset, seconds, previous)
+            _WRITE_SLOT(mapping, slot_at, count)
+            entry_at += ENTRY_SIZE
+            if count <= 1:
+                # Set after the difference is computed, as in Java: the first entry of a rolled
+                # file counts from the end of the previous file. Later keys do not.
+                self.begin_physical_offset = physical_offset
+                self.begin_timestamp = store_timestamp
+                seconds = 0
+            count += 1
+        if count > first:
             self.count = count
-            self.end_physical_offset = last
+            self.end_physical_offset = physical_offset
             self.end_timestamp = store_timestamp
             self.header_flushed = self.synced = False
+        return count - first
+
+    def put_batch(
+        self,
+        prefixes: Sequence[int],
+        offsets: Sequence[int],
+        keys: Sequence[list[bytes]],
+        store_timestamps: Sequence[int],
+    ) -> bool:
+        """Add the entries of many messages, as :meth:`put_keys` for each; False without a change.
+
+        Each message has one element in each argument; the physical offsets ascend. Nothing is
+        written if the file has no entry yet, if it has no space for all, or if it knows the first
+        message.
+        """
+        count = self.count
+        counts = list(map(len, keys))
+        added = sum(counts)
+        if count <= 1 or count + added > self.max_entries or offsets[0] <= self.end_physical_offset:
+            return False
+        if not added:
+            return True
+        if counts.count(1) != len(counts):
+            indexes = [number for number, many in enumerate(counts) for _ in range(many)]
+            prefixes = [prefixes[number] for number in indexes]
+            offsets = [offsets[number] for number in indexes]
+            store_timestamps = [store_timestamps[number] for number in indexes]
+        words = [word for of_message in keys for word in of_message]
+        self._add_many(key_hashes(prefixes, words), offsets, store_timestamps)
+        return True
+
+    def _add_many(
+        self, hashes: Sequence[int], offsets: Sequence[int], store_timestamps: Sequence[int]
+    ) -> None:
+        """Add entries that fit to a file that has one; most of the work is in calls from map.
+
+        All entries are written before the first slot refers to one of them.
+        """
+        mapping, slots, count = self._mapping, self.slots, self.count
+        seconds = {stored: self._seconds(stored) for stored in set(store_timestamps)}
+        slots_at = [HEADER_SIZE + hashed % slots * SLOT_SIZE for hashed in hashes]
+        entries = range(count, count + len(hashes))
+        previous = [
+            entry if 0 < entry < count else 0
+            for (entry,) in map(_READ_SLOT, repeat(mapping), slots_at)
+        ]
+        if len(set(slots_at)) != len(slots_at):  # chains of entries that are added now
+            newest: dict[int, int] = {}
+            for number, slot_at in enumerate(slots_at):
+                previous[number] = newest.get(slot_at, previous[number])
+                newest[slot_at] = count + number
+        begin = self._entries_at + count * ENTRY_SIZE
+        mapping[begin : begin + len(hashes) * ENTRY_SIZE] = b"".join(
+            map(_PACK_ENTRY, hashes, offsets, map(seconds.__getitem__, store_timestamps), previous)
+        )
+        deque(map(_WRITE_SLOT, repeat(mapping), slots_at, entries), 0)
+        self.used_slots += previous.count(0)
+        self.count = count + len(hashes)
+        self.end_physical_offset = offsets[-1]
+        self.end_timestamp = store_timestamps[-1]
+        self.header_flushed = self.synced = False
+
+    def _seconds(self, store_timestamp: int) -> int:
+        """timeDiffSeconds of an entry of a file that has one."""
+        return time_diff_seconds(store_timestamp, self.begin_timestamp)
 
     def release(self) -> None:
         """Close the file without writing the header."""

@@ -182,22 +182,22 @@ class IndexService:
 
     def put_batch(
         self,
-        topic_prefix: int,
+        prefixes: Sequence[int],
         offsets: Sequence[int],
         keys: Sequence[list[bytes]],
-        store_timestamp: int,
+        store_timestamps: Sequence[int],
     ) -> None:
         """Index many messages, whose physical offsets ascend, as :meth:`put_keys` for each."""
         current = self._current
         if (
             self._no_space is None
             and current is not None
-            and current.put_batch(topic_prefix, offsets, keys, store_timestamp)
+            and current.put_batch(prefixes, offsets, keys, store_timestamps)
         ):
             return
-        for physical_offset, words in zip(offsets, keys, strict=True):
-            if words:
-                self.put_keys(topic_prefix, words, physical_offset, store_timestamp)
+        for message in zip(prefixes, keys, offsets, store_timestamps, strict=True):
+            if message[1]:
+                self.put_keys(*message)
 
     def _wait(self, entry: _Waiting, error: DiskFullError) -> None:
         if self.on_no_space is None:

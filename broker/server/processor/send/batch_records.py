@@ -98,14 +98,17 @@ def check_batch(head: BatchHead, body: bytes, limit: int) -> str | None:
         return "a batch can neither be delayed nor transactional"
     if len(body) > limit:
         return f"the batch of {len(body)} bytes is above the limit of {limit}"
-    count = _count_items(body)
-    if count > MAX_BATCH_ITEMS:
-        return f"the batch holds more than {MAX_BATCH_ITEMS} messages"
     shared = sum(
         len(name) + len(value) + 2
         for name, value in head.properties.items()
         if name not in _NOT_SHARED
     )
+    most = len(body) // MIN_ITEM_SIZE + 1
+    if most <= MAX_BATCH_ITEMS and len(body) + most * shared <= limit:
+        return None  # whatever the number of messages, counting them costs more than the rest
+    count = _count_items(body)
+    if count > MAX_BATCH_ITEMS:
+        return f"the batch holds more than {MAX_BATCH_ITEMS} messages"
     size = len(body) + count * shared
     if size > limit:
         return (

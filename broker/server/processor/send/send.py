@@ -96,7 +96,7 @@ UNIQ_KEY: Final = b"UNIQ_KEY\x01"
 UNIQ_KEY_SIZE: Final = len(UNIQ_KEY)
 _REAL_TOPIC: Final = props.PROPERTY_REAL_TOPIC.encode()
 WAIT: Final = props.PROPERTY_WAIT_STORE_MSG_OK.encode()
-WAIT_FALSE: Final = WAIT + b"\x01false"  # only a hint: the found name may be longer, as in XWAIT
+WAIT_FALSE: Final = props.PROPERTY_WAIT_STORE_MSG_OK + "\x01false"  # a hint: XWAIT has it too
 
 
 class _BatchReply(NamedTuple):
@@ -189,7 +189,8 @@ class SendMessageProcessor:
                 if queue_id >= 0:
                     return self._mark(bad_queue(request, queue_id, target.config))
                 queue_id = _random_queue(target)
-            raw = ext.get(PROPERTIES, "").encode()
+            text = ext.get(PROPERTIES, "")
+            raw = text.encode()
             inner = MessageExtBrokerInner(
                 topic,
                 queue_id,
@@ -207,7 +208,7 @@ class SendMessageProcessor:
         # Of equal property names the last one wins. A UNIQ_KEY that is missing, empty or only part
         # of another name takes the slow path.
         at = raw.rfind(UNIQ_KEY)
-        if at < 0 or (at and raw[at - 1] != 2) or target.slow or self._is_special(raw):
+        if at < 0 or (at and raw[at - 1] != 2) or target.slow or self._is_special(text):
             return self._send_slowly(connection, request, inner, target)
         end = raw.find(b"\x02", at)
         start = at + UNIQ_KEY_SIZE
@@ -216,7 +217,7 @@ class SendMessageProcessor:
             return self._send_slowly(connection, request, inner, target)
         suffix = self._suffix
         inner.properties = raw + suffix if raw.endswith(b"\x02") else raw + b"\x02" + suffix
-        wait = self._sync and not (WAIT_FALSE in raw and peek_property(raw, WAIT) == b"false")
+        wait = self._sync and not (WAIT_FALSE in text and peek_property(raw, WAIT) == b"false")
         return self._store_one(
             connection, request, inner, target, queue_id=queue_id, uniq_key=uniq_key, wait=wait
         )

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.common.java import string_hash
 from broker.errors import DiskFullError
 from broker.message.batch import encode_batch_item
 from broker.message.properties import peek_property
@@ -268,14 +267,6 @@ def test_a_batch_that_waits_for_disk_space_is_dispatched_once(stores, inner, mon
     assert store.dispatch_behind_bytes == 0
 
 
-def test_long_tags_are_not_remembered():
-    codes = reput.TagCodes()
-    tag = b"t" * (reput.MAX_KEPT_TAG_BYTES + 1)
-    assert codes.code(tag) == string_hash(tag)
-    assert codes.code(tag[1:]) == string_hash(tag[1:])
-    assert list(codes.codes) == [tag[1:]]
-
-
 def test_with_sync_flush_only_flushed_messages_show(stores, inner):
     store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"))
     store.put_message(inner())
@@ -283,11 +274,3 @@ def test_with_sync_flush_only_flushed_messages_show(stores, inner):
     assert store.flush()
     assert store.get_max_offset("TopicA", 0) == 1
     assert store.dispatch_behind_bytes == 0
-
-
-def test_many_tags_do_not_fill_the_memory(monkeypatch):
-    monkeypatch.setattr(reput, "MAX_TAGS", 3)
-    codes = reput.TagCodes()
-    for n in range(10):
-        codes.code(b"t%d" % n)
-        assert len(codes.codes) <= 3

@@ -246,3 +246,27 @@ def test_a_position_outside_the_file_is_refused(java_files: list[bytes]) -> None
     assert decode_header(bytes(40)).index_count == 1
     assert list(walk_chain(bytes(40), 1, 5)) == []
     assert indexfile.index_key("t", "k") == "t#k"
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 40, 1_300])
+@pytest.mark.parametrize("same", [False, True], ids=["any", "same"])
+def test_many_keys_have_the_hashes_of_each(rng: random.Random, count: int, same: bool) -> None:
+    """Keys of one length and topic, of several, longer than a lane, and not of ASCII."""
+    for longest, highest in ((32, 127), (32, 127), (40, 127), (32, 255)):
+        size = rng.randint(1, longest)
+        keys = [
+            bytes(rng.randint(0, highest) for _ in range(size if same else rng.randint(1, longest)))
+            for _ in range(count)
+        ]
+        prefixes = [topic_prefix("T" if same else rng.choice("TUV")) for _ in keys]
+        hashes = [
+            indexfile.key_hash(prefix, key) for prefix, key in zip(prefixes, keys, strict=True)
+        ]
+        assert indexfile.key_hashes(prefixes, keys) == hashes
+
+
+def test_the_lowest_hash_of_many_keys_is_0_as_of_one() -> None:
+    key = "0" * 32
+    prefix = ((1 << 31) - string_hash(key)) * pow(31, -32, 1 << 32) % (1 << 32)
+    assert indexfile.key_hash(prefix, key.encode()) == 0
+    assert indexfile.key_hashes([prefix] * 9, [key.encode()] * 9) == [0] * 9

@@ -118,7 +118,7 @@ def test_a_batch_of_messages_is_indexed_as_they_are_one_by_one(tmp_path, seed):
         count = rng.randrange(1, 6)
         offsets = [at + 10 * number for number in range(count)]
         keys = [[b"k%d" % rng.randrange(9)] * rng.randrange(3) for _ in offsets]
-        many.put_batch(1, offsets, keys, stored)
+        many.put_batch([1] * count, offsets, keys, [stored] * count)
         for offset, words in zip(offsets, keys, strict=True):
             one.put_keys(1, words, offset, stored)
         at += 10 * (count - rng.randrange(2))

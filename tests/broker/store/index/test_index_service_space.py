@@ -206,7 +206,7 @@ def test_random_puts_cuts_expiries_and_restarts_equal_a_list(tmp_path: Path, rng
             count = rng.randrange(1, 6)
             starts = [physical + n * 50 for n in range(count)]
             words = [[b"k%d" % rng.randrange(6)] * rng.randrange(2) for _ in range(count)]
-            service.put_batch(T, starts, words, now_ms)
+            service.put_batch([T] * len(starts), starts, words, [now_ms] * len(starts))
             model += [(key, at) for at, row in zip(starts, words, strict=True) for key in row]
             physical += count * 50
         elif action < 0.88 and model:

@@ -85,7 +85,7 @@ def compare_row(found: Scanned, row: Any, command: Any) -> None:
     columns = (col.SYS_FLAG, col.BORN_TIMESTAMP, col.FLAG, col.RECONSUME_TIMES)
     assert numbers == [place[col.QUEUE_ID], *(row[column] for column in columns)]
     raw = ext["i"].encode()
-    assert not is_special(raw)
+    assert not is_special(ext["i"])
     properties = found.slice(row, col.PROPERTIES_AT)
     assert properties == (raw if raw.endswith(b"\x02") else raw + b"\x02") + SUFFIX
     assert decode_properties(raw.decode()).get("WAIT") != "false"

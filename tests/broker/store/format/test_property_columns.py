@@ -1,0 +1,75 @@
+"""Keys and TAGS of many property strings at once, compared with each string alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.store.format import property_columns
+from broker.store.format.consumequeue import peek_tags
+from broker.store.format.indexfile import peek_message_keys
+from broker.store.format.property_columns import peek_columns
+
+NAMES = st.sampled_from([b"UNIQ_KEY", b"KEYS", b"TAGS", b"WAIT", b"XKEYS"])
+TEXT = st.text("ab ", min_size=1, max_size=4).map(str.encode)
+HOSTILE = st.binary(max_size=5) | st.sampled_from([b"", b"\x02", b"a\x02KEYS\x01b", b"KEYS\x01"])
+
+
+def alone(properties: list[bytes]) -> tuple[list[list[bytes]], list[bytes]]:
+    return [peek_message_keys(one) for one in properties], [peek_tags(one) for one in properties]
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> list[bytes]:
+    """Strings with the same names; the values of some differ in some strings."""
+    pairs = draw(st.lists(st.tuples(NAMES, TEXT), max_size=4))
+    strings = []
+    for _ in range(draw(st.integers(1, 5))):
+        text = b""
+        for name, value in pairs:
+            if name in (b"UNIQ_KEY", b"KEYS"):
+                value = draw(st.sampled_from([value, value[::-1], b"k" * len(value)]) | TEXT)
+            elif draw(st.integers(0, 9)) == 0:
+                value = draw(HOSTILE)
+            text += name + b"\x01" + value + b"\x02"
+        strings.append(text if draw(st.integers(0, 9)) else text[:-1])
+    return strings
+
+
+@given(alike() | st.lists(st.binary(max_size=30), min_size=1, max_size=4))
+def test_columns_are_those_of_each_string(properties: list[bytes]) -> None:
+    assert tuple(peek_columns(properties)) == alone(properties)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"UNIQ_KEY\x01%d\x02WAIT\x01true\x02",
+        b"TAGS\x01T\x02KEYS\x01k%d  w\x02WAIT\x01true\x02UNIQ_KEY\x01U%d\x02",
+        b"UNIQ_KEY\x01U%d\x02KEYS\x01k%d\x02TAGS\x01T\x02",
+        b"KEYS\x01k%d\x02",
+    ],
+)
+def test_strings_that_differ_in_keys_only_are_not_searched_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, text: bytes
+) -> None:
+    properties = [text % ((number,) * text.count(b"%d")) for number in (1, 20, 300)]
+    expected = alone(properties)
+    monkeypatch.delattr(property_columns, "peek_message_keys")
+    assert tuple(peek_columns(properties)) == expected
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        b"UNIQ_KEY\x01\x02",
+        b"UNIQ_KEY\x01b",
+        b"UNIQ_KEY\x01b\x02UNIQ_KEY\x01c\x02",
+        b"UNIQ_KEY\x01b\x02KEYS\x01c\x02",
+        b"XUNIQ_KEY\x01b\x02",
+        b"",
+    ],
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_strings_that_differ_in_more_are_searched(second: bytes, order: int) -> None:
+    properties = [b"UNIQ_KEY\x01a\x02", second][::order]
+    assert tuple(peek_columns(properties)) == alone(properties)
