@@ -257,13 +257,8 @@ class Connection(asyncio.Protocol):
 
     def _count_unfinished(self) -> None:
         """Update the endpoint's budget to the size of this peer's partial frame."""
-        held = self.decoder.pending_bytes
-        memory = self.endpoint.memory
-        if held > self.unfinished:
-            memory.charge(self, held - self.unfinished)
-        else:
-            memory.release(self, self.unfinished - held)
-        self.unfinished = held
+        before, self.unfinished = self.unfinished, self.decoder.pending_bytes
+        self.endpoint.memory.adjust(self, before, self.unfinished)
 
     def _drop_unfinished(self) -> None:
         self.endpoint.memory.release(self, self.unfinished)
@@ -506,13 +501,8 @@ class Connection(asyncio.Protocol):
 
     def count_unsent(self) -> None:
         """Update the endpoint's budget to this peer's unsent bytes."""
-        unsent = self.transport.get_write_buffer_size()
-        memory = self.endpoint.memory
-        if unsent > self.unsent:
-            memory.charge(self, unsent - self.unsent)
-        else:
-            memory.release(self, self.unsent - unsent)
-        self.unsent = unsent
+        before, self.unsent = self.unsent, self.transport.get_write_buffer_size()
+        self.endpoint.memory.adjust(self, before, self.unsent)
 
     def _over_limit(self) -> bool:
         limit = self.endpoint.limits.unsent_limit_bytes

@@ -114,10 +114,11 @@ class TurnIngest(Protocol):
 
     least_frames: int
 
-    def take(self, segments: Sequence[Segment]) -> None:
+    def take(self, segments: Sequence[Segment]) -> int:
         """Serve frames from the position of each segment on, and advance the position.
 
-        Never raises for any content.
+        Returns how many segments came to a frame that it leaves, or to their end; the others are to
+        be offered again. Never raises for any content.
         """
         ...
 
@@ -146,6 +147,11 @@ class TurnReads:
         self._collecting = 0  # turns of few frames until reads are served where they arrive
         self._iteration = -1
         self._seen = 0  # frames of this iteration that were served where they arrived
+
+    @property
+    def pending(self) -> int:
+        """Number of bytes that are kept."""
+        return self._bytes
 
     def add(self, peer: IngestPeer, data: bytes) -> bytes | None:
         """Keep a read until the end of the turn, or return the bytes that are to be served now."""
@@ -220,10 +226,11 @@ class TurnReads:
                 segment.peer.serve_or_wait(segment.rest)
 
     def _offer(self, ingest: TurnIngest, segments: list[Segment]) -> list[Segment]:
-        """Let ingest take frames, frame by frame that it leaves; return what is left to serve."""
+        """Let ingest take frames, serve those that it leaves; return the segments that remain."""
         while True:
-            ingest.take(segments)
-            segments = [segment for segment in segments if self._serve_left(segment)]
+            done = ingest.take(segments)
+            left = [segment for segment in segments[:done] if self._serve_left(segment)]
+            segments = left + segments[done:]
             if self._owner.share.used_up:
                 return segments
             if sum(segment.frames for segment in segments) < ingest.least_frames:
