@@ -24,8 +24,9 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.framing import FrameDecoder
 from broker.remoting.protocol.rpc import Access
 
-LEAST_FRAMES: Final = 4
-"""Turns of fewer frames take the plain path: one call of ingest costs as much as three of them."""
+LEAST_FRAMES: Final = 8
+"""Turns of fewer frames take the plain path. Measured CPU per message, relative to it, with one
+frame per connection: 4 frames 1.3, 6 frames 1.15, 8 frames 1.05, 12 frames 0.76."""
 
 MAX_LEFT: Final = 2
 """Frames left in a row after which the plain path serves the rest of a connection's bytes."""
@@ -114,10 +115,11 @@ class TurnIngest(Protocol):
 
     least_frames: int
 
-    def take(self, segments: Sequence[Segment]) -> None:
+    def take(self, segments: Sequence[Segment]) -> int:
         """Serve frames from the position of each segment on, and advance the position.
 
-        Never raises for any content.
+        Returns how many segments came to a frame that it leaves, or to their end; the others are to
+        be offered again. Never raises for any content.
         """
         ...
 
@@ -147,6 +149,11 @@ class TurnReads:
         self._iteration = -1
         self._seen = 0  # frames of this iteration that were served where they arrived
 
+    @property
+    def pending(self) -> int:
+        """Number of bytes that are kept."""
+        return self._bytes
+
     def add(self, peer: IngestPeer, data: bytes) -> bytes | None:
         """Keep a read until the end of the turn, or return the bytes that are to be served now."""
         ingest = self._owner.ingest
@@ -166,7 +173,7 @@ class TurnReads:
                     return data
                 data = joined
             frames = max(1, len(data) // (int.from_bytes(data[:4], "big") + 4))
-            if frames < LEAST_FRAMES and not starts_with_send(data):
+            if frames < ingest.least_frames and not starts_with_send(data):
                 return data
             if not self._collecting and not self._are_many(frames, ingest.least_frames):
                 return data
@@ -179,6 +186,10 @@ class TurnReads:
             self._scheduled = True
             self._owner.loop.call_soon(self._end_turn)
         return None
+
+    def drop(self, peer: IngestPeer) -> bytes:
+        """Remove and return the bytes of a connection that was lost."""
+        return b"".join(self._reads.pop(peer, ()))
 
     def _are_many(self, frames: int, least: int) -> bool:
         """Count a read that arrives while reads do not wait; whether they do from now on."""
@@ -220,10 +231,11 @@ class TurnReads:
                 segment.peer.serve_or_wait(segment.rest)
 
     def _offer(self, ingest: TurnIngest, segments: list[Segment]) -> list[Segment]:
-        """Let ingest take frames, frame by frame that it leaves; return what is left to serve."""
+        """Let ingest take frames, serve those that it leaves; return the segments that remain."""
         while True:
-            ingest.take(segments)
-            segments = [segment for segment in segments if self._serve_left(segment)]
+            done = ingest.take(segments)
+            left = [segment for segment in segments[:done] if self._serve_left(segment)]
+            segments = left + segments[done:]
             if self._owner.share.used_up:
                 return segments
             if sum(segment.frames for segment in segments) < ingest.least_frames:

@@ -83,6 +83,7 @@ class CheckedArray:
         return CheckedArray(found) if isinstance(found, np.ndarray) else found
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        value = value.array if isinstance(value, CheckedArray) else value
         self.array[self._checked(key)] = value
 
     def _checked(self, key: Any) -> Any:

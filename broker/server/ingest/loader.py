@@ -82,7 +82,7 @@ class IngestLoader:
         self._child: Child | None = None
         figures.state = "waiting"
 
-    def take(self, segments: Sequence[Segment]) -> None:
+    def take(self, segments: Sequence[Segment]) -> int:
         """Count reads that start with a send; start loading when there were many of them."""
         reads = sum(not one.position and starts_with_send(one.data) for one in segments)
         now_s = time.monotonic()
@@ -92,6 +92,7 @@ class IngestLoader:
         self._left -= reads
         if self._left <= 0 and self._figures.state == "waiting":
             self.start()
+        return len(segments)
 
     def start(self) -> None:
         """Load in a thread; the plain path serves all reads until it has ended."""

@@ -123,17 +123,19 @@ class VectorizedIngest:
 
     # ---- one turn
 
-    def take(self, segments: Sequence[Segment]) -> None:
+    def take(self, segments: Sequence[Segment]) -> int:
         """Serve the ordinary sends at the start of each segment, and advance its position."""
         began_s = now_s()
         if self._server.share.begin(began_s) < began_s:
-            return
-        for first in range(0, len(segments), MAX_SEGMENTS):
-            part = segments[first : first + MAX_SEGMENTS]
-            self._take_part([segment for segment in part if self._admits(segment.peer)])
+            return len(segments)
+        part = segments[:MAX_SEGMENTS]
+        done = self._take_part(part)
         elapsed_s = now_s() - began_s
         if elapsed_s > LAG_LIMIT_S:
             self._server.slow(RequestCode.SEND_MESSAGE_V2, elapsed_s)
+        if any(segment.position > segment.offered for segment in part):
+            return min(done + 1, len(part))
+        return len(segments)
 
     def _admits(self, peer: IngestPeer) -> bool:
         return all(route.access <= peer.access for route in self._routes)
@@ -148,8 +150,12 @@ class VectorizedIngest:
                 return False
         return True
 
-    def _take_part(self, segments: list[Segment]) -> None:
-        """Serve the segments of one table, by as many calls as the other tables need."""
+    def _take_part(self, segments: Sequence[Segment]) -> int:
+        """Serve the segments of one table by as many calls as the other tables need.
+
+        Returns how many segments ended; the next one stopped before a frame that does not fit into
+        the file, or that may not be served now.
+        """
         data = b"".join(part for one in segments for part in (one.peer.remote_host, one.rest))
         lines: list[tuple[int, ...]] = []
         end = 0
@@ -158,7 +164,8 @@ class VectorizedIngest:
             start = host_at + len(segment.peer.remote_host)
             end = start + len(segment.data) - segment.position
             is_v6 = start - host_at == HOST_V6_SIZE
-            lines.append((start, end, host_at, is_v6, start, 0, 0, col.FULL))
+            stop = end if self._admits(segment.peer) else start
+            lines.append((start, stop, host_at, is_v6, start, 0, 0, col.FULL))
         table = self._segments[: len(segments)]
         table[:] = lines
         view = np.frombuffer(data, dtype=np.uint8)
@@ -175,9 +182,10 @@ class VectorizedIngest:
             segments, lines, table[:, col.POSITION].tolist(), strict=True
         ):
             segment.position += position - line[0]
+        return done
 
     def _take_rows(
-        self, segments: list[Segment], data: bytes, view: "Bytes", table: "Int64s"
+        self, segments: Sequence[Segment], data: bytes, view: "Bytes", table: "Int64s"
     ) -> int:
         """Serve at most MAX_ROWS sends; return their number. ``table`` has the new positions."""
         context, kernels = self._context, self._kernels

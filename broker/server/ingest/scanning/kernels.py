@@ -528,9 +528,8 @@ def _take_frame(data, at, stop, limits, suffix, text, text_at, row, places, used
     header_size = word & 0xFFFFFF
     body = at + 8 + header_size
     end = at + 4 + length
-    if length + 4 > limits[FRAME_LIMIT] or length < 4 or word >> 24 > 1 or body > end:
-        return np.int64(-1), LEFT_FRAME
-    if header_size > limits[HEADER_LIMIT]:
+    malformed = length + 4 > limits[FRAME_LIMIT] or length < 4 or word >> 24 > 1
+    if malformed or header_size > limits[HEADER_LIMIT] or not 0 < end - body <= limits[BODY_LIMIT]:
         return np.int64(-1), LEFT_FRAME
     if end > stop:
         return np.int64(-1), NO_FRAME
@@ -543,8 +542,6 @@ def _take_frame(data, at, stop, limits, suffix, text, text_at, row, places, used
     else:
         usual = _json_header(data, at + 8, body, head, found)
     if not usual or not _is_plain_send(data, head, found):
-        return np.int64(-1), LEFT_FRAME
-    if body == end or end - body > limits[BODY_LIMIT]:
         return np.int64(-1), LEFT_FRAME
     queue_id = _numbers(data, found, row)
     if queue_id < 0:
