@@ -44,7 +44,11 @@ PERIOD_S: Final = 10.0
 REQUIRED: Final = ("numpy", "numba")
 LIBRARIES: Final = ("numpy", "llvmlite")  # packages of large shared libraries
 FORCE_VARIABLE: Final = "MQ_INGEST"
-_SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
+_SENDS: Final = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+)
 _JSON_STARTS: Final = tuple(b'{"code":%d,' % code for code in _SENDS)
 _BINARY_STARTS: Final = tuple(code.to_bytes(2, "big") for code in _SENDS)
 

@@ -26,6 +26,7 @@ from broker.store.ingest.columns import (
     KEYS_AT,
     KEYS_LENGTH,
     MAGIC,
+    MORE,
     NEXT_OFFSET,
     OPEN,
     PHYSICAL_OFFSET,
@@ -49,10 +50,12 @@ from broker.store.ingest.columns import (
     TAGS_LENGTH,
     TAKEN,
     TAKEN_BYTES,
+    TAKEN_FRAMES,
     TOPIC_SYS_FLAG,
     UNIQ_KEY_AT,
     UNIQ_KEY_LENGTH,
 )
+from broker.store.ingest.octets import copy, put16, put32, put64
 
 _MAGIC_FIELD = field_position("magicCode")
 _CRC_FIELD = field_position("bodyCRC")
@@ -70,33 +73,6 @@ _SPACE = 32
 _INT32_MAX = 0x7FFFFFFF
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _put16(out, at, value):
-    out[at] = np.uint8(value >> 8 & 0xFF)
-    out[at + 1] = np.uint8(value & 0xFF)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _put32(out, at, value):
-    _put16(out, at, value >> 16)
-    _put16(out, at + 2, value)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _put64(out, at, value):
-    _put32(out, at, value >> 32)
-    _put32(out, at + 4, value)
-
-
-@njit(cache=True, nogil=True)
-def _copy(out, at, data, start, length):
-    """Copy bytes; the caller has compared both ranges with the lengths of the arrays."""
-    target = out[at : at + length]
-    source = data[start : start + length]
-    for index in range(length):
-        target[index] = source[index]
-
-
 @njit(cache=True, nogil=True)
 def _tags_code(text, at, length):
     value = np.uint32(0)
@@ -108,18 +84,29 @@ def _tags_code(text, at, length):
 @njit(cache=True, nogil=True)
 def _fixed_part(out, at, template, row, place, parameters):
     """Write the fixed fields of a record; the template has the hosts and zeros."""
-    _copy(out, at, template, 0, parameters[FIXED_SIZE])
-    _put32(out, at, row[SIZE])
-    _put32(out, at + _MAGIC_FIELD, place[MAGIC])
-    _put32(out, at + _QUEUE_ID_FIELD, place[QUEUE_ID])
-    _put32(out, at + _FLAG_FIELD, row[FLAG])
-    _put64(out, at + _QUEUE_OFFSET_FIELD, row[QUEUE_OFFSET])
-    _put64(out, at + _PHYSICAL_OFFSET_FIELD, row[PHYSICAL_OFFSET])
-    _put32(out, at + _SYS_FLAG_FIELD, row[SYS_FLAG] & ~_V6_BITS | parameters[SHAPE_BITS])
-    _put64(out, at + _BORN_FIELD, row[BORN_TIMESTAMP])
-    _put64(out, at + parameters[STORED_TIME_AT], parameters[STORE_TIMESTAMP])
-    _put32(out, at + parameters[RECONSUME_AT], row[RECONSUME_TIMES])
-    _put32(out, at + parameters[BODY_LENGTH_AT], row[BODY_LENGTH])
+    copy(out, at, template, 0, parameters[FIXED_SIZE])
+    put32(out, at, row[SIZE])
+    put32(out, at + _MAGIC_FIELD, place[MAGIC])
+    put32(out, at + _QUEUE_ID_FIELD, place[QUEUE_ID])
+    put32(out, at + _FLAG_FIELD, row[FLAG])
+    put64(out, at + _QUEUE_OFFSET_FIELD, row[QUEUE_OFFSET])
+    put64(out, at + _PHYSICAL_OFFSET_FIELD, row[PHYSICAL_OFFSET])
+    put32(out, at + _SYS_FLAG_FIELD, row[SYS_FLAG] & ~_V6_BITS | parameters[SHAPE_BITS])
+    put64(out, at + _BORN_FIELD, row[BORN_TIMESTAMP])
+    put64(out, at + parameters[STORED_TIME_AT], parameters[STORE_TIMESTAMP])
+    put32(out, at + parameters[RECONSUME_AT], row[RECONSUME_TIMES])
+    put32(out, at + parameters[BODY_LENGTH_AT], row[BODY_LENGTH])
+
+
+@njit(cache=True, nogil=True)
+def _sizes(rows, fixed, place):
+    """Note the sizes of the records of one frame; return their sum."""
+    total = np.int64(0)
+    for number in range(rows.shape[0]):
+        row = rows[number]
+        row[SIZE] = fixed + row[BODY_LENGTH] + place[STORED_LENGTH] + 2 + row[PROPERTIES_LENGTH]
+        total += row[SIZE]
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -128,33 +115,38 @@ def append(data, text, rows, places, stored, template, parameters, tables, out):
 
     ``places`` has the open queues with their next offsets, ``stored`` the topics as in a record,
     ``template`` the fixed part of a record, ``parameters`` the destination. Stops before a row
-    whose queue is not open, or that does not fit into the file or into ``out``.
+    whose queue is not open, and before a frame that does not fit into the file or into ``out``.
+
+    **Source:** RocketMQ CommitLog#asyncPutMessages: the records of a batch are in one file.
     """
     at = np.int64(0)
     limit = min(parameters[CAPACITY], np.int64(out.shape[0]))
     fixed = parameters[FIXED_SIZE]
+    next_frame = 0
     for number in range(rows.shape[0]):
         row = rows[number]
         place = places[row[PLACE]]
         topic_length = place[STORED_LENGTH]
-        size = fixed + row[BODY_LENGTH] + topic_length + 2 + row[PROPERTIES_LENGTH]
-        if not place[OPEN] or at + size > limit:
-            return number, at
-        row[SIZE] = size
+        if number == next_frame:
+            next_frame += 1 + row[MORE]
+            if not place[OPEN] or at + _sizes(rows[number:next_frame], fixed, place) > limit:
+                return number, at
+            place[TAKEN_FRAMES] += 1
+        size = row[SIZE]
         row[PHYSICAL_OFFSET] = parameters[START] + at
         row[QUEUE_OFFSET] = place[NEXT_OFFSET]
         row[SYS_FLAG] |= place[TOPIC_SYS_FLAG]
         row[TAGS_CODE] = _tags_code(text, row[TAGS_AT], row[TAGS_LENGTH])
         _fixed_part(out, at, template, row, place, parameters)
         crc = np.int64(crc32(data, row[BODY_AT], row[BODY_AT] + row[BODY_LENGTH], tables))
-        _put32(out, at + _CRC_FIELD, crc & BODY_CRC_MASK)
+        put32(out, at + _CRC_FIELD, crc & BODY_CRC_MASK)
         part = at + fixed
-        _copy(out, part, data, row[BODY_AT], row[BODY_LENGTH])
+        copy(out, part, data, row[BODY_AT], row[BODY_LENGTH])
         part += row[BODY_LENGTH]
-        _copy(out, part, stored, place[STORED_AT], topic_length)
+        copy(out, part, stored, place[STORED_AT], topic_length)
         part += topic_length
-        _put16(out, part, row[PROPERTIES_LENGTH])
-        _copy(out, part + 2, text, row[PROPERTIES_AT], row[PROPERTIES_LENGTH])
+        put16(out, part, row[PROPERTIES_LENGTH])
+        copy(out, part + 2, text, row[PROPERTIES_AT], row[PROPERTIES_LENGTH])
         place[NEXT_OFFSET] += 1
         place[TAKEN] += 1
         place[TAKEN_BYTES] += size
@@ -200,9 +192,9 @@ def derive(text, rows, places, units, entries):
         at = (place[FIRST_UNIT] + before) * UNIT_SIZE
         if before < 0 or at < 0 or at + UNIT_SIZE > units.shape[0]:
             return -1
-        _put64(units, at + _UNIT_OFFSET_FIELD, row[PHYSICAL_OFFSET])
-        _put32(units, at + _UNIT_SIZE_FIELD, row[SIZE])
-        _put64(units, at + _UNIT_CODE_FIELD, row[TAGS_CODE])
+        put64(units, at + _UNIT_OFFSET_FIELD, row[PHYSICAL_OFFSET])
+        put32(units, at + _UNIT_SIZE_FIELD, row[SIZE])
+        put64(units, at + _UNIT_CODE_FIELD, row[TAGS_CODE])
         # Each word takes a byte and a separator at least.
         if count + 2 + row[KEYS_LENGTH] // 2 > entries.shape[1]:
             return -1
