@@ -9,6 +9,7 @@ registrations, queued requests) is counted here under the peer that caused it.
     reserve(owner, n)    count n bytes before they are kept; False at the owner's limit: refuse
     charge(owner, n)     count n bytes that are kept already
     release(owner, n)    n bytes were freed
+    adjust(owner, b, n)  of b bytes that were counted, n are kept now
     forget(owner)        the peer disconnected: release all its bytes
     on_over()            called when a charge exceeds a limit: close the ``over_limit`` owners
 
@@ -79,6 +80,13 @@ class MemoryBudget(Generic[Owner]):
             self._held[owner] = held - gone
         else:
             self._held.pop(owner, None)
+
+    def adjust(self, owner: Owner, before: int, size: int) -> None:
+        """Count ``size`` bytes, which exist already, in place of ``before`` bytes."""
+        if size > before:
+            self.charge(owner, size - before)
+        else:
+            self.release(owner, before - size)
 
     def forget(self, owner: Owner) -> None:
         """Release all bytes of an owner."""

@@ -34,7 +34,7 @@ from broker.errors import (
     TooMuchRequestError,
 )
 from broker.remoting.budget import MemoryBudget
-from broker.remoting.ingest import ReadIngest, ingest_read
+from broker.remoting.ingest import TurnReads
 from broker.remoting.lag import LAG_LIMIT_S, LoopLag
 from broker.remoting.lane import ServingShare
 from broker.remoting.limits import (
@@ -71,11 +71,11 @@ class _Endpoint(Protocol):
     """The side of :class:`broker.remoting.endpoint.Endpoint` that a connection uses."""
 
     access: AccessRules
-    ingest: ReadIngest | None
     lag: LoopLag
     limits: EndpointLimits
     memory: MemoryBudget[Connection]
     peer_log: PeerLog
+    reads: TurnReads
     share: ServingShare
     tick: int
 
@@ -192,20 +192,30 @@ class Connection(asyncio.Protocol):
         self.active_tick = endpoint.tick
         self.received += 1
         endpoint.lag.arm(endpoint.loop)
-        if self.undecoded or (endpoint.share.used_up and not self.yielding):
-            # Decoding takes as long as serving: it waits for this peer's turn too.
-            self.undecoded.append(data)
-            if endpoint.memory.reserve(self, len(data)):
-                self.undecoded_bytes += len(data)
-            if not self.yielding:
-                self._wait_for_turn()
-        else:
+        if not self._waits(data):
             self._feed(data)
+
+    def serve_or_wait(self, data: bytes) -> None:
+        """Serve received bytes on the plain path, now or in this peer's turn."""
+        if not self._waits(data):
+            self.serve_data(data)
+
+    def _waits(self, data: bytes) -> bool:
+        """Whether received bytes have to wait for this peer's turn, where they are then kept."""
+        endpoint = self.endpoint
+        if not self.undecoded and (self.yielding or not endpoint.share.used_up):
+            return False
+        # Decoding takes as long as serving: it waits for this peer's turn too.
+        self.undecoded.append(data)
+        if endpoint.memory.reserve(self, len(data)):
+            self.undecoded_bytes += len(data)
+        if not self.yielding:
+            self._wait_for_turn()
+        return True
 
     def _feed(self, data: bytes) -> None:
         self.read_bytes = len(data)
-        ingest = self.endpoint.ingest
-        rest = data if ingest is None or self.backlog else ingest_read(self, ingest, data)
+        rest = data if self.backlog else self.endpoint.reads.add(self, data)
         if rest is not None:
             self.serve_data(rest)
 
@@ -247,13 +257,8 @@ class Connection(asyncio.Protocol):
 
     def _count_unfinished(self) -> None:
         """Update the endpoint's budget to the size of this peer's partial frame."""
-        held = self.decoder.pending_bytes
-        memory = self.endpoint.memory
-        if held > self.unfinished:
-            memory.charge(self, held - self.unfinished)
-        else:
-            memory.release(self, self.unfinished - held)
-        self.unfinished = held
+        before, self.unfinished = self.unfinished, self.decoder.pending_bytes
+        self.endpoint.memory.adjust(self, before, self.unfinished)
 
     def _drop_unfinished(self) -> None:
         self.endpoint.memory.release(self, self.unfinished)
@@ -496,13 +501,8 @@ class Connection(asyncio.Protocol):
 
     def count_unsent(self) -> None:
         """Update the endpoint's budget to this peer's unsent bytes."""
-        unsent = self.transport.get_write_buffer_size()
-        memory = self.endpoint.memory
-        if unsent > self.unsent:
-            memory.charge(self, unsent - self.unsent)
-        else:
-            memory.release(self, self.unsent - unsent)
-        self.unsent = unsent
+        before, self.unsent = self.unsent, self.transport.get_write_buffer_size()
+        self.endpoint.memory.adjust(self, before, self.unsent)
 
     def _over_limit(self) -> bool:
         limit = self.endpoint.limits.unsent_limit_bytes

@@ -20,7 +20,7 @@ from broker.common.text import truncate
 from broker.errors import BrokerError, LocalProtocolError, RocketMQError
 from broker.remoting.budget import MemoryBudget
 from broker.remoting.connection import Buffer, Connection, now_s
-from broker.remoting.ingest import ReadIngest
+from broker.remoting.ingest import TurnIngest, TurnReads
 from broker.remoting.lag import LoopLag
 from broker.remoting.lane import Lane, ServingShare
 from broker.remoting.limits import (
@@ -133,7 +133,8 @@ class Endpoint:
             (lane.limits.queue_limit for lane in self.lanes.values()), default=1
         )
         self.on_slow: Callable[[int, float], None] | None = None
-        self.ingest: ReadIngest | None = None
+        self.ingest: TurnIngest | None = None
+        self.reads = TurnReads(self)
         self._drained: asyncio.Future[None] | None = None
 
     @property

@@ -1,26 +1,49 @@
-"""The seam between a connection and vectorized ingest: whole reads instead of single frames.
+"""The seam between connections and vectorized ingest: the reads of one loop iteration together.
 
-An endpoint may have one :class:`ReadIngest`. A connection offers it each read that contains several
-frames. It takes frames from the start of the read and sends their responses; a frame that it leaves
-is served by the connection, and the rest of the read is offered again, so that every frame is
-served in order. After MAX_LEFT frames in a row that were left, the connection serves the rest.
+An endpoint may have one :class:`TurnIngest`. The reads of all connections in one iteration of the
+event loop, its *turn*, then wait in :class:`TurnReads` and are offered together before the next
+sockets are read. Ingest takes frames from the start of each connection's bytes and sends their
+responses; a frame that it leaves is served by the plain path, and the rest of the turn is offered
+again, so that the frames of a connection are served in order.
+
+::
+
+    data_received … data_received ─ one call_soon → serve_turn ─┬─ few frames: plain path
+                                                                └─ take → left frames → take …
+
+Reads wait only while turns have many frames: a single request is served where it arrives. No byte
+waits for longer than one iteration, and nothing is kept after it.
 """
 
-from collections.abc import Sized
+from asyncio import AbstractEventLoop
+from collections.abc import Sequence, Sized
 from typing import Final, Protocol
 
+from broker.remoting.lane import ServingShare
+from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.framing import FrameDecoder
 from broker.remoting.protocol.rpc import Access
 
-LEAST_BYTES: Final = 1_024
-"""Shorter reads are not offered."""
-
 LEAST_FRAMES: Final = 4
-"""Reads shorter than this number of frames like their first one are not offered: the calls of
-ingest cost as much as three frames on the plain path."""
+"""Turns of fewer frames take the plain path: one call of ingest costs as much as three of them."""
 
 MAX_LEFT: Final = 2
-"""Frames left in a row after which the plain path serves the rest of a read."""
+"""Frames left in a row after which the plain path serves the rest of a connection's bytes."""
+
+TURN_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of a turn; more are served at once."""
+
+SMALL_TURNS: Final = 16
+"""Turns of few frames in a row after which reads are served where they arrive."""
+
+MESSAGES_PER_FRAME: Final = 4
+"""Messages of a batch that cost as much on the plain path as a frame of one message."""
+
+_BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
+_SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, _BATCH)
+_JSON_STARTS: Final = tuple(b'{"code":%d,' % code for code in _SENDS)
+_BINARY_STARTS: Final = tuple(code.to_bytes(2, "big") for code in _SENDS)
+_BATCH_STARTS: Final = (_JSON_STARTS[-1], _BINARY_STARTS[-1])
 
 
 class IngestPeer(Protocol):
@@ -28,7 +51,9 @@ class IngestPeer(Protocol):
 
     access: Access
     decoder: FrameDecoder
+    read_bytes: int
     remote_host: bytes
+    unfinished: int
 
     @property
     def backlog(self) -> Sized:
@@ -48,64 +73,217 @@ class IngestPeer(Protocol):
         """Serve received bytes on the plain path."""
         ...
 
+    def serve_or_wait(self, data: bytes) -> None:
+        """Serve received bytes now, or after other peers if this iteration has no time left."""
+        ...
+
     def fail(self, error: Exception) -> None:
         """Close the connection after an unexpected error."""
         ...
 
 
-class ReadIngest(Protocol):
-    """Takes frames of a read; of reads with ``least_bytes`` and ``least_frames`` at least."""
+class Segment:
+    """The bytes of one connection in a turn; those before ``position`` were served.
 
-    least_bytes: int
+    ``offered`` is the position at which ingest took frames last, ``left`` the number of frames in a
+    row that it left.
+    """
+
+    __slots__ = ("data", "left", "offered", "peer", "position")
+
+    def __init__(self, peer: IngestPeer, data: bytes) -> None:
+        self.peer = peer
+        self.data = data
+        self.position = 0
+        self.offered = 0
+        self.left = 0
+
+    @property
+    def rest(self) -> bytes:
+        """The bytes that were not served."""
+        return self.data[self.position :] if self.position else self.data
+
+    @property
+    def frame_size(self) -> int:
+        """The size that the next frame declares."""
+        return int.from_bytes(self.data[self.position : self.position + 4], "big") + 4
+
+    @property
+    def frames(self) -> int:
+        """About how many frames are left; see :func:`count_frames`."""
+        return count_frames(self.data, self.position)
+
+
+class TurnIngest(Protocol):
+    """Takes frames of turns that have ``least_frames`` at least."""
+
     least_frames: int
 
-    def take(self, peer: IngestPeer, data: bytes, start: int) -> int:
-        """Serve frames from position ``start`` on; return the position after the last one.
+    def take(self, segments: Sequence[Segment]) -> int:
+        """Serve frames from the position of each segment on, and advance the position.
 
-        Never raises for any content of ``data``.
+        Returns how many segments came to a frame that it leaves, or to their end; the others are to
+        be offered again. Never raises for any content.
         """
         ...
 
 
-def ingest_read(peer: IngestPeer, ingest: ReadIngest, data: bytes) -> bytes | None:
-    """Offer a read to ``ingest``; return the bytes that the plain path has to serve.
+class TurnOwner(Protocol):
+    """The side of an endpoint that the turn uses."""
 
-    None if nothing of the connection is to be decoded any more.
-    """
-    try:
-        return _serve_read(peer, ingest, data)
-    except Exception as error:  # a defect closes its connection only
-        peer.fail(error)
+    ingest: TurnIngest | None
+    share: ServingShare
+
+    @property
+    def loop(self) -> AbstractEventLoop:
+        """The running event loop."""
+        ...
+
+
+class TurnReads:
+    """The reads of one turn, of all connections of an endpoint."""
+
+    def __init__(self, owner: TurnOwner) -> None:
+        self._owner = owner
+        self._reads: dict[IngestPeer, list[bytes]] = {}
+        self._bytes = 0
+        self._frames = 0
+        self._scheduled = False
+        self._collecting = 0  # turns of few frames until reads are served where they arrive
+        self._iteration = -1
+        self._seen = 0  # frames of this iteration that were served where they arrived
+
+    @property
+    def pending(self) -> int:
+        """Number of bytes that are kept."""
+        return self._bytes
+
+    def add(self, peer: IngestPeer, data: bytes) -> bytes | None:
+        """Keep a read until the end of the turn, or return the bytes that are to be served now."""
+        ingest = self._owner.ingest
+        if ingest is None:
+            return data
+        known = self._reads.get(peer)
+        if known is not None:
+            known.append(data)
+            peer.read_bytes = sum(map(len, known))
+        else:
+            decoder = peer.decoder
+            if decoder.failure is not None:
+                return data
+            if decoder.pending_bytes:
+                joined = decoder.join_pending(data)
+                if joined is None:
+                    return data
+                data = joined
+            frames = count_frames(data, 0)
+            if frames < LEAST_FRAMES and not starts_with_send(data):
+                return data
+            if not self._collecting and not self._are_many(frames, ingest.least_frames):
+                return data
+            self._reads[peer] = [data]
+            self._frames += frames
+        self._bytes += len(data)
+        if self._bytes > TURN_BYTES:
+            self.serve()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._owner.loop.call_soon(self._end_turn)
         return None
 
+    def _are_many(self, frames: int, least: int) -> bool:
+        """Count a read that arrives while reads do not wait; whether they do from now on."""
+        iteration = self._owner.share.iteration
+        if iteration != self._iteration:
+            self._iteration = iteration
+            self._seen = 0
+        self._seen += frames
+        if self._seen < least:
+            return False
+        self._collecting = SMALL_TURNS
+        return True
 
-def _serve_read(peer: IngestPeer, ingest: ReadIngest, data: bytes) -> bytes | None:
-    decoder = peer.decoder
-    if len(data) < ingest.least_bytes or decoder.failure is not None:
-        return data
-    if decoder.pending_bytes:
-        joined = decoder.join_pending(data)
-        if joined is None:
-            return data
-        data = joined
-    start = left = 0
-    while True:
-        size = int.from_bytes(data[start : start + 4], "big") + 4
-        if size * ingest.least_frames > len(data) - start:
-            break
-        position = ingest.take(peer, data, start)
-        if position > start:
-            decoder.note_frames()
-            start = position
-            left = 0
-            continue
-        left += 1
-        if left > MAX_LEFT or peer.backlog:
-            break
-        peer.serve_data(data[start : start + size])
-        start += size
-        if peer.decoder.failure is not None:
-            return None
+    def _end_turn(self) -> None:
+        self._scheduled = False
+        self.serve()
+
+    def serve(self) -> None:
+        """Serve all reads of the turn; those of connections that were closed since are dropped."""
+        reads, self._reads = self._reads, {}
+        frames, self._frames = self._frames, 0
+        self._bytes = 0
+        ingest = self._owner.ingest
+        segments = [
+            Segment(peer, b"".join(parts)) for peer, parts in reads.items() if not peer.closed
+        ]
+        try:
+            if ingest is not None and frames >= ingest.least_frames:
+                self._collecting = SMALL_TURNS
+                segments = self._offer(ingest, segments)
+            elif self._collecting:
+                self._collecting -= 1
+        except Exception as error:  # a defect closes the connections of its turn only
+            for segment in segments:
+                segment.peer.fail(error)
+            return
+        for segment in segments:
+            if not segment.peer.closed:
+                segment.peer.serve_or_wait(segment.rest)
+
+    def _offer(self, ingest: TurnIngest, segments: list[Segment]) -> list[Segment]:
+        """Let ingest take frames, serve those that it leaves; return the segments that remain."""
+        while True:
+            done = ingest.take(segments)
+            left = [segment for segment in segments[:done] if self._serve_left(segment)]
+            segments = left + segments[done:]
+            if self._owner.share.used_up:
+                return segments
+            if sum(segment.frames for segment in segments) < ingest.least_frames:
+                return segments
+
+    def _serve_left(self, segment: Segment) -> bool:
+        """Serve the frame that ingest left; whether bytes are left that it may take."""
+        peer, data, start = segment.peer, segment.data, segment.position
+        if start > segment.offered:
+            peer.decoder.note_frames()
+            segment.left = 0
+        end = start + segment.frame_size
+        if end > len(data):
+            if start < len(data) or peer.unfinished:
+                peer.serve_data(segment.rest)
+            return False
+        if self._owner.share.used_up:
+            return True
+        segment.left += 1
+        if segment.left > MAX_LEFT or peer.backlog:
+            peer.serve_data(segment.rest)
+            return False
+        peer.serve_data(data[start:end])
+        segment.position = segment.offered = end
+        if peer.decoder.failure is not None or end == len(data):
+            return False
         if peer.closed or peer.backlog:
-            break
-    return data[start:]
+            peer.serve_data(segment.rest)
+            return False
+        return True
+
+
+def count_frames(data: bytes, start: int) -> int:
+    """Estimate the frames from ``start`` on, 1 at least: all are as long as the first one.
+
+    A batch counts as the frames of one message that cost as much.
+    """
+    size = int.from_bytes(data[start : start + 4], "big") + 4
+    whole = (len(data) - start) // size
+    if 0 < whole < LEAST_FRAMES and data.startswith(_BATCH_STARTS, start + 8):
+        body = start + 8 + int.from_bytes(data[start + 5 : start + 8], "big")
+        item = int.from_bytes(data[body : body + 4], "big")
+        whole += max(0, start + size - body) // max(1, item) // MESSAGES_PER_FRAME
+    return max(1, whole)
+
+
+def starts_with_send(data: bytes) -> bool:
+    """Whether the first frame is a send as clients encode it: the code comes first."""
+    if data[4:5] == b"\0":
+        return data.startswith(_JSON_STARTS, 8)
+    return data.startswith(_BINARY_STARTS, 8)

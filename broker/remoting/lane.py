@@ -85,7 +85,7 @@ class ServingShare:
     active, an iteration takes no longer than the share and the last request of one peer.
     """
 
-    __slots__ = ("_call_soon", "_ends_s", "_now_s", "_scheduled", "_waiting", "frames")
+    __slots__ = ("_call_soon", "_ends_s", "_now_s", "_scheduled", "_waiting", "frames", "iteration")
 
     def __init__(
         self, call_soon: Callable[[Callable[[], None]], object], now_s: Callable[[], float]
@@ -93,6 +93,7 @@ class ServingShare:
         self._call_soon = call_soon
         self._now_s = now_s
         self.frames = 0  # deferred requests of all connections
+        self.iteration = 0  # iterations in which requests were served
         self._ends_s: float | None = None
         self._scheduled = False
         self._waiting: deque[Waiting] = deque()
@@ -123,6 +124,7 @@ class ServingShare:
     def _next_iteration(self) -> None:
         self._scheduled = False
         self._ends_s = None
+        self.iteration += 1
         waiting = self._waiting
         for _ in range(len(waiting)):
             waiting.popleft().end_yield()

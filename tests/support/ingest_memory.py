@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from broker.message.record import FIXED_SIZES, field_position
+from broker.message.record import FIXED_SIZES
 from broker.server.ingest.fields import LIMITS
 from broker.server.ingest.replying.kernels import replies
 from broker.server.ingest.scanning.kernels import scan
+from broker.server.ingest.vectorized_ingest import shape_row
 from broker.store.format.vectorized import kernels as format_kernels
 from broker.store.ingest import columns as col
 from broker.store.ingest.kernels import append, derive
@@ -89,6 +90,7 @@ class CheckedArray:
         return CheckedArray(found) if isinstance(found, np.ndarray) else found
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        value = value.array if isinstance(value, CheckedArray) else value
         self.array[self._checked(key)] = value
 
     def _checked(self, key: Any) -> Any:
@@ -149,7 +151,7 @@ class Loops:
     def run(self) -> None:
         """Scan a read, append its rows anywhere, derive units and entries, write the replies."""
         rng, make = self.rng, self.allocate
-        data = read_of(rng)
+        data, segments = self._turn()
         view = make(len(data), np.uint8, content=data, fixed=True)
         rows = make((rng.randrange(1, 8), col.ROW_COLUMNS), np.int64)
         places = make((rng.randrange(1, 5), col.PLACE_COLUMNS), np.int64)
@@ -158,7 +160,7 @@ class Loops:
         most = 1 << 20, 1 << 16, rng.choice((20, 4_096)), 32_767, rng.choice((200, 65_536))
         limits = make(LIMITS, np.int64, content=np.array(most, dtype=np.int64).tobytes())
         added = make(len(suffix), np.uint8, content=suffix, fixed=True)
-        count, _, used = scan(view, 0, limits, added, text, rows, places)
+        count, used = scan(view, segments, limits, added, text, rows, places)
         if not count:
             return
         topic = b"\x06Orders"
@@ -168,23 +170,18 @@ class Loops:
                 places[number, col.NEXT_OFFSET] = rng.randrange(1 << 40)
                 places[number, col.MAGIC] = 0xDAA320A7
                 places[number, col.STORED_LENGTH] = len(topic)
-        fixed = FIXED_SIZES[0]
         parameters = np.zeros(col.APPEND_PARAMETERS, dtype=np.int64)
         parameters[col.CAPACITY] = rng.choice((0, 500, 3_000, 1 << 30))
-        parameters[col.FIXED_SIZE] = fixed
-        for column, name in (
-            (col.STORED_TIME_AT, "storeTimestamp"),
-            (col.RECONSUME_AT, "reconsumeTimes"),
-            (col.BODY_LENGTH_AT, "bodyLength"),
-        ):
-            parameters[column] = field_position(name, 0)
+        shapes = np.array([shape_row(0), shape_row(1)], dtype=np.int64)
         taken, _ = append(
             view,
             text,
             rows[:count],
+            segments,
             places[:used],
             make(len(topic), np.uint8, content=topic, fixed=True),
-            make(fixed, np.uint8, content=bytes(fixed), fixed=True),
+            make((2, FIXED_SIZES[1]), np.uint8),
+            make((2, col.SHAPE_COLUMNS), np.int64, content=shapes.tobytes()),
             make(col.APPEND_PARAMETERS, np.int64, content=parameters.tobytes()),
             format_kernels.CRC_TABLES,
             make(rng.choice((1, 200, 700, 4_000)), np.uint8),
@@ -192,6 +189,27 @@ class Loops:
         self.records += int(taken)
         if taken:
             self._after(text, rows[:taken], places[:used])
+
+    def _turn(self) -> tuple[bytes, Any]:
+        """Reads of some connections, IPv4 and IPv6, each after its host, and their table."""
+        rng = self.rng
+        data = bytearray()
+        table = []
+        for _ in range(rng.randrange(1, 5)):
+            shape = rng.randrange(2)
+            host_at = len(data)
+            data += bytes(20 if shape else 8)
+            start = len(data)
+            data += read_of(rng) if rng.random() < 0.9 else b""
+            # Bytes between two segments belong to neither.
+            end = len(data) + rng.choice((0, 0, 0, 9))
+            table.append([start, end, host_at, shape, start, 0, 0, 0])
+            data += bytes(9 if end > len(data) else 0)
+        table[-1][col.SEGMENT_END] += rng.choice((0, 50))
+        content = np.array(table, dtype=np.int64).tobytes()
+        return bytes(data), self.allocate(
+            (len(table), col.SEGMENT_COLUMNS), np.int64, content=content
+        )
 
     def _after(self, text: Any, rows: Any, places: Any) -> None:
         rng, make = self.rng, self.allocate

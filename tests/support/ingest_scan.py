@@ -37,8 +37,12 @@ class Scanned:
         self.text = np.zeros(text, dtype=np.uint8)
         view = np.frombuffer(data or b"\0", dtype=np.uint8)
         suffix = np.frombuffer(SUFFIX, dtype=np.uint8)
-        found = scan(view, start, LIMITS, suffix, self.text, self.rows, self.places)
-        self.count, self.position, self.used = map(int, found)
+        segments = np.zeros((1, col.SEGMENT_COLUMNS), dtype=np.int64)
+        segments[0, [col.SEGMENT_AT, col.SEGMENT_END]] = start, len(data)
+        found = scan(view, segments, LIMITS, suffix, self.text, self.rows, self.places)
+        self.count, self.used = map(int, found)
+        self.position = int(self.rows[self.count - 1, col.FRAME_END]) if self.count else start
+        self.stop = int(segments[0, col.STOP])
 
     def slice(self, row: Any, column: int) -> bytes:
         at = int(row[column])

@@ -2,14 +2,14 @@
 
 ::
 
-    waiting ─ many reads with several frames ─ loading ─┬─ active
-                                                        └─ unavailable: the plain path stays
+    waiting ─ many sends at a time ─ loading ─┬─ active
+                                              └─ unavailable: the plain path stays
 
 Importing numba and loading machine code cost a second of processor time and about 130 MiB, so a
 broker that receives few messages never does it. A child process fills the cache first; then a
 thread imports the modules and loads the code. Reads are served by the plain path meanwhile.
 
-With the environment variable ``MQ_INGEST=fast`` a broker loads at its start and offers each read,
+With the environment variable ``MQ_INGEST=fast`` a broker loads at its start and offers each turn,
 whatever its size: the suites of the plain path then check this one.
 """
 
@@ -20,11 +20,10 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.remoting.ingest import LEAST_BYTES, LEAST_FRAMES, IngestPeer
-from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.ingest import LEAST_FRAMES, Segment, starts_with_send
 from broker.server.context import BrokerContext
 from broker.server.ingest.figures import IngestFigures
 from broker.server.processor.send.parts import SendParts
@@ -38,19 +37,12 @@ InThread = Callable[[Callable[[], None], Done], None]
 log = logging.getLogger("broker.server")
 
 START_READS: Final = 1_000
-"""Reads with several sends, within one period, that start the loading."""
+"""Reads with sends, in turns of several frames within one period, that start the loading."""
 
 PERIOD_S: Final = 10.0
 REQUIRED: Final = ("numpy", "numba")
 LIBRARIES: Final = ("numpy", "llvmlite")  # packages of large shared libraries
 FORCE_VARIABLE: Final = "MQ_INGEST"
-_SENDS: Final = (
-    RequestCode.SEND_MESSAGE,
-    RequestCode.SEND_MESSAGE_V2,
-    RequestCode.SEND_BATCH_MESSAGE,
-)
-_JSON_STARTS: Final = tuple(b'{"code":%d,' % code for code in _SENDS)
-_BINARY_STARTS: Final = tuple(code.to_bytes(2, "big") for code in _SENDS)
 
 
 class Child(Protocol):
@@ -68,7 +60,6 @@ class Child(Protocol):
 class IngestLoader:
     """Takes no frame; replaces itself at ``server.ingest`` by the compiled loops."""
 
-    least_bytes = LEAST_BYTES
     least_frames = LEAST_FRAMES
 
     def __init__(
@@ -91,18 +82,17 @@ class IngestLoader:
         self._child: Child | None = None
         figures.state = "waiting"
 
-    def take(self, peer: IngestPeer, data: bytes, start: int) -> int:
-        """Count a read that starts with a send; start loading when there were many of them."""
-        if start or not starts_with_send(data):
-            return start
+    def take(self, segments: Sequence[Segment]) -> int:
+        """Count reads that start with a send; start loading when there were many of them."""
+        reads = sum(not one.position and starts_with_send(one.data) for one in segments)
         now_s = time.monotonic()
         if now_s > self._period_ends_s:
             self._period_ends_s = now_s + PERIOD_S
             self._left = START_READS
-        self._left -= 1
-        if self._left == 0 and self._figures.state == "waiting":
+        self._left -= reads
+        if self._left <= 0 and self._figures.state == "waiting":
             self.start()
-        return start
+        return len(segments)
 
     def start(self) -> None:
         """Load in a thread; the plain path serves all reads until it has ended."""
@@ -113,7 +103,7 @@ class IngestLoader:
         """Load now, and take every read."""
         self._figures.state = "loading"
         kernels = importlib.import_module("broker.server.ingest.warm_up").load()
-        self._prepare(kernels, least_bytes=1, least_frames=1)
+        self._prepare(kernels, least_frames=1)
         self._loaded(None)
 
     def stop(self) -> None:
@@ -143,20 +133,19 @@ class IngestLoader:
             with compiling.short_turns():
                 compiling.preload_libraries(LIBRARIES)
                 kernels = importlib.import_module("broker.server.ingest.warm_up").load()
-                self._prepare(kernels, LEAST_BYTES, LEAST_FRAMES)
+                self._prepare(kernels, LEAST_FRAMES)
         finally:
             if own_cache:
                 os.environ.pop(compiling.CACHE_VARIABLE, None)
                 shutil.rmtree(own_cache, ignore_errors=True)
 
-    def _prepare(self, kernels: object, least_bytes: int, least_frames: int) -> None:
+    def _prepare(self, kernels: object, least_frames: int) -> None:
         module = importlib.import_module("broker.server.ingest.vectorized_ingest")
 
         def install() -> None:
             ingest = module.VectorizedIngest(
                 self._context, self._server, self._parts, kernels, self._figures
             )
-            ingest.least_bytes = least_bytes
             ingest.least_frames = least_frames
             self._context.on_config_change.append(ingest.settings_changed)
             self._server.ingest = ingest
@@ -181,10 +170,3 @@ class IngestLoader:
 def is_forced() -> bool:
     """Whether this process is to load ingest at the start of a broker."""
     return os.environ.get(FORCE_VARIABLE) == "fast"
-
-
-def starts_with_send(data: bytes) -> bool:
-    """Whether the first frame is a send as clients encode it: the code comes first."""
-    if data[4:5] == b"\0":
-        return data.startswith(_JSON_STARTS, 8)
-    return data.startswith(_BINARY_STARTS, 8)

@@ -1,4 +1,4 @@
-"""VectorizedIngest: serves the ordinary sends of a read with the compiled loops.
+"""VectorizedIngest: serves the ordinary sends of a turn with the compiled loops.
 
 One instance per broker, used from its event loop. Between two calls Python owns all state: queue
 offsets, the end of the log and counters are read before the loops run and written after them.
@@ -7,7 +7,7 @@ offsets, the end of the log and counters are read before the loops run and writt
 form.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -22,7 +22,7 @@ from broker.message.record import (
     field_position,
 )
 from broker.remoting.connection import now_s
-from broker.remoting.ingest import LEAST_BYTES, LEAST_FRAMES, IngestPeer
+from broker.remoting.ingest import LEAST_FRAMES, IngestPeer, Segment
 from broker.remoting.lag import LAG_LIMIT_S
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
@@ -46,25 +46,21 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
     Bytes = NDArray[np.uint8]
 
+MAX_SEGMENTS: Final = 1_024
 MAX_ROWS: Final = 1_024
-MAX_PLACES: Final = 64
+MAX_PLACES: Final = 256
 TEXT_BYTES: Final = 1024 * 1024
 OUT_BYTES: Final = 1024 * 1024
 # Values that mark the variable parts of a response when its constant parts are determined.
 _MARKS: Final = (0x1D2C3B4A59687766, 1_911_191_119, 1_822_282_228, b"7q7Q7q7Q7q7Q", 1_733_373_337)
 
-# By host shape: SHAPE_BITS and the parameters of `append` after it.
-_SHAPES: Final = [
-    (
-        shape << HOST_SHAPE_SHIFT,
-        FIXED_SIZES[shape],
-        *[
-            field_position(name, shape << HOST_SHAPE_SHIFT)
-            for name in ("storeTimestamp", "reconsumeTimes", "bodyLength")
-        ],
-    )
-    for shape in range(4)
-]
+
+def shape_row(shape: int) -> list[int]:
+    """Return the row of the template of a host shape, in the order of its columns."""
+    bits = shape << HOST_SHAPE_SHIFT
+    names = ("bornHost", "storeTimestamp", "reconsumeTimes", "bodyLength")
+    host_at, *positions = (field_position(name, bits) for name in names)
+    return [bits, FIXED_SIZES[shape], positions[0] - host_at, *positions]
 
 
 class Kernels(NamedTuple):
@@ -85,9 +81,8 @@ class OpenPlace(NamedTuple):
 
 
 class VectorizedIngest:
-    """Serves sends of a read; see :class:`broker.remoting.ingest.ReadIngest`."""
+    """Serves sends of a turn; see :class:`broker.remoting.ingest.TurnIngest`."""
 
-    least_bytes = LEAST_BYTES
     least_frames = LEAST_FRAMES
 
     def __init__(
@@ -115,7 +110,7 @@ class VectorizedIngest:
         self._records = memoryview(self._out.data)
         self._limits = np.zeros(LIMITS, dtype=np.int64)
         self._parameters = np.zeros(col.APPEND_PARAMETERS, dtype=np.int64)
-        self._templates: dict[bytes, Bytes] = {}
+        self._segments = np.zeros((MAX_SEGMENTS, col.SEGMENT_COLUMNS), dtype=np.int64)
         self.settings_changed()
 
     def settings_changed(self) -> None:
@@ -128,44 +123,79 @@ class VectorizedIngest:
             self._usable = False
             return
         self._usable = True
-        self._templates.clear()
+        self._set_templates()
 
-    # ---- one read
+    # ---- one turn
 
-    def take(self, peer: IngestPeer, data: bytes, start: int) -> int:
-        """Serve ordinary sends from position ``start`` on; return the position after them."""
+    def take(self, segments: Sequence[Segment]) -> int:
+        """Serve the ordinary sends at the start of each segment, and advance its position."""
         began_s = now_s()
-        if not self._is_open(peer) or self._server.share.begin(began_s) < began_s:
-            return start
-        position = start
-        while position < len(data):
-            end = self._take_rows(peer, data, position)
-            if end == position:
-                break
-            position = end
+        if self._server.share.begin(began_s) < began_s:
+            return len(segments)
+        part = segments[:MAX_SEGMENTS]
+        done = self._take_part(part)
         elapsed_s = now_s() - began_s
         if elapsed_s > LAG_LIMIT_S:
             self._server.slow(RequestCode.SEND_MESSAGE_V2, elapsed_s)
-        return position
+        if any(segment.position > segment.offered for segment in part):
+            return min(done + 1, len(part))
+        return len(segments)
 
-    def _is_open(self, peer: IngestPeer) -> bool:
-        """Whether the plain path would serve a send of this peer at once."""
+    def _admits(self, peer: IngestPeer) -> bool:
+        return all(route.access <= peer.access for route in self._routes)
+
+    def _is_open(self) -> bool:
+        """Whether the plain path would serve a send at once."""
         if self._server.authorize is not None or not self._usable:
             return False
         for route in self._routes:
             lane = route.lane
-            if route.access > peer.access or lane.rejecting or lane.queue:
-                return False
-            if lane.running >= lane.limits.concurrency:
+            if lane.rejecting or lane.queue or lane.running >= lane.limits.concurrency:
                 return False
         return True
 
-    def _take_rows(self, peer: IngestPeer, data: bytes, start: int) -> int:
-        """Serve sends of at most MAX_ROWS messages; return the position after the last one."""
+    def _take_part(self, segments: Sequence[Segment]) -> int:
+        """Serve the segments of one table by as many calls as the other tables need.
+
+        Returns how many segments ended; the next one stopped before a frame that does not fit into
+        the file, or that may not be served now.
+        """
+        data = b"".join(part for one in segments for part in (one.peer.remote_host, one.rest))
+        lines: list[tuple[int, ...]] = []
+        end = 0
+        for segment in segments:
+            host_at = end
+            start = host_at + len(segment.peer.remote_host)
+            end = start + len(segment.data) - segment.position
+            is_v6 = start - host_at == HOST_V6_SIZE
+            stop = end if self._admits(segment.peer) else start
+            lines.append((start, stop, host_at, is_v6, start, 0, 0, col.FULL))
+        table = self._segments[: len(segments)]
+        table[:] = lines
+        view = np.frombuffer(data, dtype=np.uint8)
+        done = 0
+        while done < len(segments) and self._is_open() and not self._server.share.used_up:
+            rest = table[done:]
+            taken = self._take_rows(segments[done:], data, view, rest)
+            ended = int(np.count_nonzero(rest[:, col.STOP] != col.FULL))
+            if not taken and not ended:
+                break
+            done += ended
+            rest[:, col.SEGMENT_AT] = rest[:, col.POSITION]
+        for segment, line, position in zip(
+            segments, lines, table[:, col.POSITION].tolist(), strict=True
+        ):
+            segment.position += position - line[0]
+        return done
+
+    def _take_rows(
+        self, segments: Sequence[Segment], data: bytes, view: "Bytes", table: "Int64s"
+    ) -> int:
+        """Serve at most MAX_ROWS sends; return their number. ``table`` has the new positions."""
         context, kernels = self._context, self._kernels
         destination = context.store.blocks.destination(context.now_ms())
         if destination is None:
-            return start
+            return 0
         self._limits[:] = (
             self._server.limits.frame_bytes,
             MAX_HEADER_BYTES,
@@ -173,34 +203,33 @@ class VectorizedIngest:
             PROPERTIES_MAX_SIZE,
             PARSED_AT_ONCE_BYTES,  # the plain path serves other requests while it reads longer ones
         )
-        view = np.frombuffer(data, dtype=np.uint8)
-        count, _, used = kernels.scan(
-            view, start, self._limits, self._suffix, self._text, self._rows, self._places
+        count, used = kernels.scan(
+            view, table, self._limits, self._suffix, self._text, self._rows, self._places
         )
         if not count:
-            return start
+            return 0
         opened, stored = self._open_places(data, int(used))
-        template = self._template(peer.remote_host)
-        self._set_parameters(destination, len(peer.remote_host))
+        self._parameters[:] = destination
         taken, size = kernels.append(
             view,
             self._text,
             self._rows[:count],
+            table,
             self._places[:used],
             stored,
-            template,
+            self._templates,
+            self._shapes,
             self._parameters,
             kernels.crc_tables,
             self._out,
         )
-        if not taken:
-            return start
-        rows = self._rows[:taken]
-        self._store(destination, opened, rows, int(size))
-        self._respond(peer, rows)
-        self._figures.frames += int(taken)
-        self._figures.reads += 1
-        return int(rows[-1, col.FRAME_END])
+        if taken:
+            rows = self._rows[:taken]
+            self._store(destination, opened, rows, int(size))
+            self._respond([segment.peer for segment in segments], rows)
+            self._figures.frames += int(taken)
+            self._figures.reads += 1
+        return int(taken)
 
     # ---- topics and queues
 
@@ -243,28 +272,16 @@ class VectorizedIngest:
         queue = self._context.store.blocks.queue(topic, queue_id, count)
         return None if queue is None else OpenPlace(queue, target)
 
-    def _template(self, born_host: bytes) -> "Bytes":
-        """Return the fixed part of a record with this born host and zeros elsewhere."""
-        found = self._templates.get(born_host)
-        if found is None:
-            store_host = self._parts.store_host
-            fields = [0] * 15
-            packed = FIXED_STRUCTS[self._shape(len(born_host))].pack(
-                *fields[:9], born_host, 0, store_host, *fields[12:]
-            )
-            found = np.frombuffer(packed, dtype=np.uint8)
-            if len(self._templates) >= MAX_ROWS:
-                self._templates.clear()
-            self._templates[born_host] = found
-        return found
-
-    def _shape(self, born_size: int) -> int:
-        return (born_size == HOST_V6_SIZE) | (len(self._parts.store_host) == HOST_V6_SIZE) << 1
-
-    def _set_parameters(self, destination: Destination, born_size: int) -> None:
-        shape = self._shape(born_size)
-        self._parameters[: len(destination)] = destination
-        self._parameters[len(destination) :] = _SHAPES[shape]
+    def _set_templates(self) -> None:
+        """Make the fixed parts of records: the store host, zeros elsewhere."""
+        store_host = self._parts.store_host
+        shapes = [born_v6 | (len(store_host) == HOST_V6_SIZE) << 1 for born_v6 in range(2)]
+        self._shapes = np.array([shape_row(shape) for shape in shapes], dtype=np.int64)
+        self._templates = np.zeros((2, max(FIXED_SIZES)), dtype=np.uint8)
+        zeros = [0] * 15
+        for template, shape in zip(self._templates, shapes, strict=True):
+            packed = FIXED_STRUCTS[shape].pack(*zeros[:9], b"", 0, store_host, *zeros[12:])
+            template[: len(packed)] = np.frombuffer(packed, dtype=np.uint8)
 
     # ---- results
 
@@ -299,9 +316,9 @@ class VectorizedIngest:
         target.put_size.calls += more
         self._context.stats.put.calls += more
 
-    def _respond(self, peer: IngestPeer, rows: "Int64s") -> None:
+    def _respond(self, peers: list[IngestPeer], rows: "Int64s") -> None:
         if self._parts.flushed is not None:
-            self._respond_flushed(peer, rows)
+            self._respond_flushed(peers, rows)
             return
         done = 0
         while done < len(rows):
@@ -311,14 +328,18 @@ class VectorizedIngest:
                     self._text, part, self._places, self._pieces, self._ends, self._out
                 )
             )
-            peer.send(self._out[: int(part[count - 1, col.REPLY_END])].tobytes())
+            # Of equal keys the last one counts: the last response of each connection.
+            ends = dict(part[:count, [col.SEGMENT, col.REPLY_END]].tolist())
+            start = 0
+            for number, end in ends.items():
+                peers[number].send(bytes(self._records[start:end]))
+                start = end
             done += count
 
-    def _respond_flushed(self, peer: IngestPeer, rows: "Int64s") -> None:
+    def _respond_flushed(self, peers: list[IngestPeer], rows: "Int64s") -> None:
         """Pass the responses to the group commit, one by one as the plain path does."""
         parts, flushed = self._parts, self._parts.flushed
         assert flushed is not None
-        connection = cast("Connection", peer)
         queue_ids = self._places[:, col.QUEUE_ID].tolist()
         an_id = b"%b%%016X" % parts.store_host.hex().upper().encode()
         table = rows.tolist()
@@ -335,8 +356,9 @@ class VectorizedIngest:
                 reply = reply.replace(b'"%b"' % an_id, b'"%b"' % b",".join([an_id] * len(frame)), 1)
             offsets = [one[col.PHYSICAL_OFFSET] for one in frame]
             end = offsets[-1] + frame[-1][col.SIZE]
-            ext_json = reply % (*offsets, *place, key)
-            flushed.wait(connection, RemotingCommand(opaque=row[col.OPAQUE]), ext_json, end)
+            request = RemotingCommand(opaque=row[col.OPAQUE])
+            connection = cast("Connection", peers[row[col.SEGMENT]])
+            flushed.wait(connection, request, reply % (*offsets, *place, key), end)
 
 
 def reply_pieces(reply: bytes, store_host: bytes) -> "tuple[Bytes, Int64s]":

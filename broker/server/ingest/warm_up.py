@@ -25,12 +25,27 @@ def load() -> Kernels:
     kernels = Kernels(scan, append, derive, replies, CRC_TABLES)
     constant = np.frombuffer(b"\0", dtype=np.uint8)  # read-only, as are the bytes of a read
     octets = np.zeros(1, dtype=np.uint8)
-    numbers = np.zeros(col.APPEND_PARAMETERS, dtype=np.int64)
+    numbers = np.zeros(8, dtype=np.int64)
     rows = np.zeros((0, col.ROW_COLUMNS), dtype=np.int64)
     entries = np.zeros((3, 4), dtype=np.int64)
     places = np.zeros((1, col.PLACE_COLUMNS), dtype=np.int64)
-    kernels.scan(constant, 0, numbers, constant, octets, rows, places)
-    kernels.append(constant, octets, rows, places, constant, constant, numbers, CRC_TABLES, octets)
+    segments = np.zeros((0, col.SEGMENT_COLUMNS), dtype=np.int64)
+    templates = np.zeros((1, 1), dtype=np.uint8)
+    shapes = np.zeros((1, col.SHAPE_COLUMNS), dtype=np.int64)
+    kernels.scan(constant, segments, numbers, constant, octets, rows, places)
+    kernels.append(
+        constant,
+        octets,
+        rows,
+        segments,
+        places,
+        constant,
+        templates,
+        shapes,
+        numbers,
+        CRC_TABLES,
+        octets,
+    )
     kernels.derive(octets, rows, places, octets, entries)
     # The first call for an index file passes a whole table, the next ones the rest of it.
     shape = np.zeros(2, dtype=np.int64)

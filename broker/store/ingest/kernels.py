@@ -19,27 +19,38 @@ from broker.store.ingest.columns import (
     BODY_LENGTH_AT,
     BORN_TIMESTAMP,
     CAPACITY,
+    FIRST_ROW,
     FIRST_UNIT,
     FIXED_SIZE,
     FLAG,
+    FRAME_END,
+    FULL,
+    HOST_AT,
+    HOST_SIZE,
     KEY_PREFIX,
     KEYS_AT,
     KEYS_LENGTH,
+    LEFT_FRAME,
     MAGIC,
     MORE,
     NEXT_OFFSET,
     OPEN,
     PHYSICAL_OFFSET,
     PLACE,
+    POSITION,
     PROPERTIES_AT,
     PROPERTIES_LENGTH,
     QUEUE_ID,
     QUEUE_OFFSET,
     RECONSUME_AT,
     RECONSUME_TIMES,
+    SEGMENT,
+    SEGMENT_AT,
+    SHAPE,
     SHAPE_BITS,
     SIZE,
     START,
+    STOP,
     STORE_TIMESTAMP,
     STORED_AT,
     STORED_LENGTH,
@@ -51,6 +62,7 @@ from broker.store.ingest.columns import (
     TAKEN,
     TAKEN_BYTES,
     TAKEN_FRAMES,
+    TAKEN_ROWS,
     TOPIC_SYS_FLAG,
     UNIQ_KEY_AT,
     UNIQ_KEY_LENGTH,
@@ -65,6 +77,7 @@ _QUEUE_OFFSET_FIELD = field_position("queueOffset")
 _PHYSICAL_OFFSET_FIELD = field_position("physicalOffset")
 _SYS_FLAG_FIELD = field_position("sysFlag")
 _BORN_FIELD = field_position("bornTimestamp")
+_HOST_FIELD = field_position("bornHost")
 _UNIT_OFFSET_FIELD = UNIT.offset("physicalOffset")
 _UNIT_SIZE_FIELD = UNIT.offset("size")
 _UNIT_CODE_FIELD = UNIT.offset("tagsCode")
@@ -82,20 +95,20 @@ def _tags_code(text, at, length):
 
 
 @njit(cache=True, nogil=True)
-def _fixed_part(out, at, template, row, place, parameters):
-    """Write the fixed fields of a record; the template has the hosts and zeros."""
-    copy(out, at, template, 0, parameters[FIXED_SIZE])
+def _fixed_part(out, at, template, shape, row, place, parameters):
+    """Write the fixed fields of a record; the template has the store host and zeros."""
+    copy(out, at, template, 0, shape[FIXED_SIZE])
     put32(out, at, row[SIZE])
     put32(out, at + _MAGIC_FIELD, place[MAGIC])
     put32(out, at + _QUEUE_ID_FIELD, place[QUEUE_ID])
     put32(out, at + _FLAG_FIELD, row[FLAG])
     put64(out, at + _QUEUE_OFFSET_FIELD, row[QUEUE_OFFSET])
     put64(out, at + _PHYSICAL_OFFSET_FIELD, row[PHYSICAL_OFFSET])
-    put32(out, at + _SYS_FLAG_FIELD, row[SYS_FLAG] & ~_V6_BITS | parameters[SHAPE_BITS])
+    put32(out, at + _SYS_FLAG_FIELD, row[SYS_FLAG] & ~_V6_BITS | shape[SHAPE_BITS])
     put64(out, at + _BORN_FIELD, row[BORN_TIMESTAMP])
-    put64(out, at + parameters[STORED_TIME_AT], parameters[STORE_TIMESTAMP])
-    put32(out, at + parameters[RECONSUME_AT], row[RECONSUME_TIMES])
-    put32(out, at + parameters[BODY_LENGTH_AT], row[BODY_LENGTH])
+    put64(out, at + shape[STORED_TIME_AT], parameters[STORE_TIMESTAMP])
+    put32(out, at + shape[RECONSUME_AT], row[RECONSUME_TIMES])
+    put32(out, at + shape[BODY_LENGTH_AT], row[BODY_LENGTH])
 
 
 @njit(cache=True, nogil=True)
@@ -110,48 +123,80 @@ def _sizes(rows, fixed, place):
 
 
 @njit(cache=True, nogil=True)
-def append(data, text, rows, places, stored, template, parameters, tables, out):
+def _variable_part(out, at, data, text, stored, row, place, tables):
+    """Write checksum, body, topic and properties of the record whose fixed part ends at ``at``."""
+    length = row[BODY_LENGTH]
+    crc = np.int64(crc32(data, row[BODY_AT], row[BODY_AT] + length, tables))
+    copy(out, at, data, row[BODY_AT], length)
+    at += length
+    copy(out, at, stored, place[STORED_AT], place[STORED_LENGTH])
+    at += place[STORED_LENGTH]
+    put16(out, at, row[PROPERTIES_LENGTH])
+    copy(out, at + 2, text, row[PROPERTIES_AT], row[PROPERTIES_LENGTH])
+    return crc & BODY_CRC_MASK
+
+
+@njit(cache=True, nogil=True)
+def append(data, text, rows, segments, places, stored, templates, shapes, parameters, tables, out):
     """Write the records of ``rows`` into ``out``: (records, bytes).
 
     ``places`` has the open queues with their next offsets, ``stored`` the topics as in a record,
-    ``template`` the fixed part of a record, ``parameters`` the destination. Stops before a row
-    whose queue is not open, and before a frame that does not fit into the file or into ``out``.
+    ``templates`` and ``shapes`` the fixed part of a record by SHAPE, ``parameters`` the
+    destination. A row whose queue is not open ends its segment as a frame that is left; the rows of
+    the records written move to the start of the table. Stops before a frame that does not fit into
+    the file or into ``out``: its segment and all after it are FULL.
 
     **Source:** RocketMQ CommitLog#asyncPutMessages: the records of a batch are in one file.
     """
     at = np.int64(0)
+    count = 0
     limit = min(parameters[CAPACITY], np.int64(out.shape[0]))
-    fixed = parameters[FIXED_SIZE]
-    next_frame = 0
+    for number in range(segments.shape[0]):
+        segments[number, POSITION] = segments[number, SEGMENT_AT]
+        segments[number, FIRST_ROW] = 0
+        segments[number, TAKEN_ROWS] = 0
+    closed = np.int64(-1)
+    next_frame = np.int64(0)
     for number in range(rows.shape[0]):
         row = rows[number]
+        if row[SEGMENT] == closed:
+            continue
+        segment = segments[row[SEGMENT]]
         place = places[row[PLACE]]
-        topic_length = place[STORED_LENGTH]
-        if number == next_frame:
-            next_frame += 1 + row[MORE]
-            if not place[OPEN] or at + _sizes(rows[number:next_frame], fixed, place) > limit:
-                return number, at
+        shape = shapes[segment[SHAPE]]
+        if number >= next_frame:
+            if not place[OPEN]:
+                closed = row[SEGMENT]
+                segment[STOP] = LEFT_FRAME
+                continue
+            next_frame = number + 1 + row[MORE]
+            if at + _sizes(rows[number:next_frame], shape[FIXED_SIZE], place) > limit:
+                for later in range(row[SEGMENT], segments.shape[0]):
+                    segments[later, STOP] = FULL
+                break
             place[TAKEN_FRAMES] += 1
-        size = row[SIZE]
         row[PHYSICAL_OFFSET] = parameters[START] + at
         row[QUEUE_OFFSET] = place[NEXT_OFFSET]
         row[SYS_FLAG] |= place[TOPIC_SYS_FLAG]
         row[TAGS_CODE] = _tags_code(text, row[TAGS_AT], row[TAGS_LENGTH])
-        _fixed_part(out, at, template, row, place, parameters)
-        crc = np.int64(crc32(data, row[BODY_AT], row[BODY_AT] + row[BODY_LENGTH], tables))
-        put32(out, at + _CRC_FIELD, crc & BODY_CRC_MASK)
-        part = at + fixed
-        copy(out, part, data, row[BODY_AT], row[BODY_LENGTH])
-        part += row[BODY_LENGTH]
-        copy(out, part, stored, place[STORED_AT], topic_length)
-        part += topic_length
-        put16(out, part, row[PROPERTIES_LENGTH])
-        copy(out, part + 2, text, row[PROPERTIES_AT], row[PROPERTIES_LENGTH])
+        template = templates[segment[SHAPE]]
+        _fixed_part(out, at, template, shape, row, place, parameters)
+        copy(out, at + _HOST_FIELD, data, segment[HOST_AT], shape[HOST_SIZE])
+        part = at + shape[FIXED_SIZE]
+        crc = _variable_part(out, part, data, text, stored, row, place, tables)
+        put32(out, at + _CRC_FIELD, crc)
+        if not segment[TAKEN_ROWS]:
+            segment[FIRST_ROW] = count
+        segment[TAKEN_ROWS] += 1
+        segment[POSITION] = row[FRAME_END]
         place[NEXT_OFFSET] += 1
         place[TAKEN] += 1
-        place[TAKEN_BYTES] += size
-        at += size
-    return rows.shape[0], at
+        place[TAKEN_BYTES] += row[SIZE]
+        at += row[SIZE]
+        if number > count:
+            rows[count] = row
+        count += 1
+    return count, at
 
 
 @njit(cache=True, nogil=True)

@@ -70,7 +70,7 @@ def test_many_small_holders_of_one_group_are_one_large_holder() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["reserve", "charge", "release", "forget"]),
+            st.sampled_from(["reserve", "charge", "release", "adjust", "forget"]),
             st.sampled_from("abc"),
             st.integers(0, 60),
         )
@@ -90,6 +90,9 @@ def test_totals_agree_with_a_plain_dictionary(calls: list[tuple[str, str, int]])
         elif call == "release":
             budget.release(owner, size)
             model[owner] = max(0, model[owner] - size)
+        elif call == "adjust":
+            budget.adjust(owner, model[owner], size)
+            model[owner] = size
         else:
             budget.forget(owner)
             model[owner] = 0

@@ -55,21 +55,18 @@ def _item(data, at, stop, limits, row):
 
 
 @njit(cache=True, nogil=True)
-def _message(data, at, stop, suffix, limits, text, text_at, row):
-    """Read one message into its row: (its end, end of its text); the latter is -1: not taken."""
-    end = _item(data, at, stop, limits, row)
-    if end < 0:
-        return end, end
-    start = row[col.BODY_AT] + row[col.BODY_LENGTH] + 2
-    length = end - start
-    if text_at + length + 1 + suffix.shape[0] > text.shape[0]:
-        return end, np.int64(-1)
-    if not is_ascii(data, start, end):
-        return end, np.int64(-1)
-    copy(text, text_at, data, start, length)
-    if not check_properties(text, text_at, text_at + length, row):
-        return end, np.int64(-1)
-    return end, complete(text, text_at, text_at + length, limits, suffix, row)
+def _texts(data, start, stop, limits, suffix, text, text_at, row):
+    """Write a message's properties and the broker's into ``text``; return their end, -1: unusual.
+
+    The caller has ensured the space.
+    """
+    if not is_ascii(data, start, stop):
+        return np.int64(-1)
+    copy(text, text_at, data, start, stop - start)
+    end = text_at + stop - start
+    if not check_properties(text, text_at, end, row):
+        return np.int64(-1)
+    return complete(text, text_at, end, limits, suffix, row)
 
 
 @njit(cache=True, nogil=True)
@@ -77,22 +74,28 @@ def batch_rows(data, at, stop, limits, suffix, text, header_text, rows, first):
     """Rows of a batch body, ``at`` to ``stop``, from row ``first`` on: (rows, end of their texts).
 
     Row ``first`` has the columns that all share; ``header_text`` is start and end of the request's
-    properties in ``text``. The end is -1 if a message is unusual or a table is full.
+    properties in ``text``. Without a row, the second number is the reason, as in `scan`.
     """
     text_at = header_text[1]
     if stop - at > limits[BATCH_LIMIT] or not _shares_nothing(text, header_text[0], text_at):
-        return 0, np.int64(-1)
+        return 0, np.int64(col.LEFT_FRAME)
     rows[first, col.RECONSUME_TIMES] = 0
     number = first
     while at < stop:
         if number == rows.shape[0]:
-            return 0, np.int64(-1)
+            return 0, np.int64(col.FULL)
         row = rows[number]
         for column in range(col.SHARED_COLUMNS):
             row[column] = rows[first, column]
-        at, text_at = _message(data, at, stop, suffix, limits, text, text_at, row)
+        at = _item(data, at, stop, limits, row)
+        if at < 0:
+            return 0, np.int64(col.LEFT_FRAME)
+        start = row[col.BODY_AT] + row[col.BODY_LENGTH] + 2
+        if text_at + at - start + 1 + suffix.shape[0] > text.shape[0]:
+            return 0, np.int64(col.FULL)
+        text_at = _texts(data, start, at, limits, suffix, text, text_at, row)
         if text_at < 0:
-            return 0, text_at
+            return 0, np.int64(col.LEFT_FRAME)
         number += 1
     for one in range(first, number):
         rows[one, col.MORE] = number - 1 - one

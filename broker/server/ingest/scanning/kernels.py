@@ -1,8 +1,8 @@
-"""The compiled loop `scan`: from the bytes of a read to rows of ordinary sends (extra ``fast``).
+"""The compiled loop `scan`: from received bytes to rows of ordinary sends (extra ``fast``).
 
-It accepts only frames that pass every check of an ordinary send and stops at any other; the plain
-path decides about that one. Texts of headers must be ASCII. Every write is preceded by a comparison
-with the length of its array, and all arrays belong to Python.
+It accepts only frames that pass every check of an ordinary send; any other ends the segment of its
+connection, and the plain path decides about it. Texts of headers must be ASCII. Every write is
+preceded by a comparison with the length of its array, and all arrays belong to Python.
 
 Machine code is cached (numba ``cache``), see :mod:`broker.server.ingest.loader`.
 """
@@ -31,13 +31,20 @@ from broker.store.ingest.columns import (
     COUNT,
     FLAG,
     FRAME_END,
+    FULL,
+    LEFT_FRAME,
     MORE,
+    NO_FRAME,
     OPAQUE,
     PLACE,
     QUEUE_ID,
     RECONSUME_TIMES,
     REPLY_KEY_AT,
     REPLY_KEY_LENGTH,
+    SEGMENT,
+    SEGMENT_AT,
+    SEGMENT_END,
+    STOP,
     SYS_FLAG,
     TOPIC_AT,
     TOPIC_LENGTH,
@@ -386,70 +393,96 @@ def _place(data, at, length, queue_id, places, used):
 
 
 @njit(cache=True, nogil=True)
-def scan(data, start, limits, suffix, text, rows, places):
-    """Rows of the ordinary sends from ``start`` on: (rows, position after them, places).
+def _take_frame(data, at, stop, limits, suffix, text, text_at, rows, count, places, used, work):
+    """Read the frame at ``at`` into rows from ``count`` on: (rows, end of their texts).
 
-    ``text`` receives the properties of each message with ``suffix``, those of the broker. Stops at
-    the end of the last whole frame, at the first frame that is not ordinary, or when a table is
-    full.
+    ``stop`` is the end of the received bytes, ``work`` has ``head`` and ``found``. Without a row,
+    the second number is the reason.
+    """
+    head, found = work
+    if stop - at < 8:
+        return 0, NO_FRAME
+    length = u32(data, at)
+    word = u32(data, at + 4)
+    header_size = word & 0xFFFFFF
+    body = at + 8 + header_size
+    end = at + 4 + length
+    if length + 4 > limits[FRAME_LIMIT] or length < 4 or word >> 24 > 1 or body > end:
+        return 0, LEFT_FRAME
+    if header_size > limits[HEADER_LIMIT]:
+        return 0, LEFT_FRAME
+    if end > stop:
+        return 0, NO_FRAME
+    if text_at + header_size + suffix.shape[0] + 1 > text.shape[0]:
+        return 0, FULL
+    head[:] = 0
+    found[:, 1] = -1
+    if word >> 24:
+        usual = _binary_header(data, at + 8, body, head, found)
+    else:
+        usual = _json_header(data, at + 8, body, head, found)
+    send, is_batch = _is_send(data, head, found)
+    if not usual or not send or body == end or end - body > limits[BODY_LIMIT]:
+        return 0, LEFT_FRAME
+    row = rows[count]
+    queue_id = _numbers(data, found, row)
+    if queue_id < 0:
+        return 0, LEFT_FRAME
+    text_end = _header_properties(data, found, text, text_at, row)
+    if text_end < 0:
+        return 0, LEFT_FRAME
+    place = _place(data, found[_TOPIC, 0], found[_TOPIC, 1], queue_id, places, used)
+    if place < 0:
+        return 0, FULL
+    row[FRAME_END] = end
+    row[OPAQUE] = head[_OPAQUE]
+    row[PLACE] = place
+    if is_batch:
+        header_text = (text_at, text_end)
+        return batch_rows(data, body, end, limits, suffix, text, header_text, rows, count)
+    row[MORE] = 0
+    row[BODY_AT] = body
+    row[BODY_LENGTH] = end - body
+    text_end = complete(text, text_at, text_end, limits, suffix, row)
+    if text_end < 0:
+        return 0, LEFT_FRAME
+    return 1, text_end
+
+
+@njit(cache=True, nogil=True)
+def scan(data, segments, limits, suffix, text, rows, places):
+    """Rows of the ordinary sends of all segments, segment by segment: (rows, places).
+
+    ``text`` receives the properties of each message with ``suffix``, those of the broker. A segment
+    ends after its last whole frame or at the first one that is not ordinary; where a table is full,
+    that segment and all after it are FULL.
     """
     found = np.empty((FIELD_COUNT, 3), dtype=np.int64)
-    head = np.empty(_LANGUAGE, dtype=np.int64)
-    size = data.shape[0]
-    at = start
+    work = (np.empty(_LANGUAGE, dtype=np.int64), found)
+    for number in range(segments.shape[0]):
+        segments[number, STOP] = FULL
     count = 0
     used = 0
-    text_at = 0
-    while count < rows.shape[0] and size - at >= 8:
-        length = u32(data, at)
-        word = u32(data, at + 4)
-        header_size = word & 0xFFFFFF
-        body = at + 8 + header_size
-        end = at + 4 + length
-        if length + 4 > limits[FRAME_LIMIT] or length < 4 or word >> 24 > 1 or body > end:
-            break
-        if header_size > limits[HEADER_LIMIT] or end > size:
-            break
-        if text_at + header_size + suffix.shape[0] + 1 > text.shape[0]:
-            break
-        head[:] = 0
-        found[:, 1] = -1
-        if word >> 24:
-            usual = _binary_header(data, at + 8, body, head, found)
-        else:
-            usual = _json_header(data, at + 8, body, head, found)
-        send, is_batch = _is_send(data, head, found)
-        if not usual or not send or body == end or end - body > limits[BODY_LIMIT]:
-            break
-        row = rows[count]
-        queue_id = _numbers(data, found, row)
-        if queue_id < 0:
-            break
-        text_end = _header_properties(data, found, text, text_at, row)
-        if text_end < 0:
-            break
-        place = _place(data, found[_TOPIC, 0], found[_TOPIC, 1], queue_id, places, used)
-        if place < 0:
-            break
-        row[FRAME_END] = end
-        row[OPAQUE] = head[_OPAQUE]
-        row[PLACE] = place
-        if is_batch:
-            header_text = (text_at, text_end)
-            messages, text_end = batch_rows(
-                data, body, end, limits, suffix, text, header_text, rows, count
+    text_at = np.int64(0)
+    for number in range(segments.shape[0]):
+        at = segments[number, SEGMENT_AT]
+        stop = min(segments[number, SEGMENT_END], np.int64(data.shape[0]))
+        while True:
+            if count == rows.shape[0]:
+                return count, used
+            rows[count, SEGMENT] = number
+            messages, end = _take_frame(
+                data, at, stop, limits, suffix, text, text_at, rows, count, places, used, work
             )
-        else:
-            row[MORE] = 0
-            row[BODY_AT] = body
-            row[BODY_LENGTH] = end - body
-            messages = 1
-            text_end = complete(text, text_at, text_end, limits, suffix, row)
-        if text_end < 0:
-            break
-        used = max(used, place + 1)
-        places[place, COUNT] += messages
-        text_at = text_end
-        count += messages
-        at = end
-    return count, at, used
+            if not messages:
+                break
+            place = rows[count, PLACE]
+            used = max(used, place + 1)
+            places[place, COUNT] += messages
+            text_at = end
+            at = rows[count, FRAME_END]
+            count += messages
+        if end == FULL:
+            return count, used
+        segments[number, STOP] = end
+    return count, used

@@ -2,8 +2,8 @@
 
 import importlib
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,21 +11,16 @@ from broker.remoting.ingest import LEAST_FRAMES
 from broker.remoting.server import RemotingServer
 from broker.server.ingest.figures import IngestFigures
 from tests.support.desk import Desk
-from tests.support.ingest_pair import IngestRun, Outcome, Read
+from tests.support.ingest_pair import IngestRun, Outcome, Read, Turn
 
 
-def attach(
-    desk: Desk, server: RemotingServer, figures: IngestFigures, least: int = LEAST_FRAMES
-) -> None:
-    """Give a server the compiled loops; ``least``: frames from which a read is offered to them."""
+def attach(desk: Desk, server: RemotingServer, figures: IngestFigures) -> None:
+    """Give a server the compiled loops."""
     ingest = importlib.import_module("broker.server.ingest.vectorized_ingest")
     kernels = importlib.import_module("broker.server.ingest.warm_up").load()
     server.ingest = ingest.VectorizedIngest(
         desk.context, server, lambda: desk.sends.parts, kernels, figures
     )
-    server.ingest.least_frames = least
-    if least == 1:
-        server.ingest.least_bytes = 1
 
 
 @pytest.fixture
@@ -35,25 +30,57 @@ def compare(tmp_path: Path) -> Callable[..., Outcome]:
     number = 0
 
     def compare(
-        reads: Sequence[Read],
+        reads: Sequence[Read] | Sequence[Turn],
         prepare: Callable[[Desk], None],
         *,
         watched: bool = False,
-        least: int = LEAST_FRAMES,
+        least_frames: int = LEAST_FRAMES,
         **properties: str,
     ) -> Outcome:
         nonlocal number
         number += 1
         folder = tmp_path / str(number)
-        plain = IngestRun(folder / "plain", properties, watched=watched).run(reads, prepare)
-        added = partial(attach, least=least)
-        fast = IngestRun(folder / "fast", properties, added, watched=watched).run(reads, prepare)
-        assert plain.taken == 0
-        assert fast.replies == plain.replies
-        assert fast.closed == plain.closed
-        assert fast.counters == plain.counters
-        assert fast.arrivals == plain.arrivals
-        assert fast.files == plain.files
-        return fast
+        turns = [[read] if isinstance(read[0], int) else read for read in reads]
+
+        def attach_least(*to: Any) -> None:
+            attach(*to)
+            to[1].ingest.least_frames = least_frames
+
+        fast = IngestRun(folder / "fast", properties, attach_least, watched=watched)
+        fast_outcome = fast.run(turns, prepare)
+        check_order(turns, fast_outcome)
+        plain = IngestRun(folder / "plain", properties, watched=watched)
+        plain_outcome = plain.run(fast_outcome.served, prepare)
+        assert plain_outcome.taken == 0
+        assert fast_outcome.replies == plain_outcome.replies
+        assert fast_outcome.closed == plain_outcome.closed
+        assert fast_outcome.counters == plain_outcome.counters
+        assert fast_outcome.arrivals == plain_outcome.arrivals
+        assert fast_outcome.files == plain_outcome.files
+        return fast_outcome
 
     return compare
+
+
+def check_order(turns: Sequence[Turn], outcome: Outcome) -> None:
+    """Each connection's frames were served in order, and in the turn in which they arrived.
+
+    Bytes after a frame that closed the connection are not served.
+    """
+    received: dict[int, bytes] = {}
+    served: dict[int, bytes] = {}
+    for reads, ones in zip(turns, outcome.served, strict=True):
+        for number, data in reads:
+            received[number] = received.get(number, b"") + data
+        for number, data in ones:
+            served[number] = served.get(number, b"") + data
+        for number, data in received.items():
+            done = served.get(number, b"")
+            assert data.startswith(done)
+            rest = data[len(done) :]
+            assert outcome.closed[number] or len(rest) < 8 or is_incomplete(rest)
+
+
+def is_incomplete(data: bytes) -> bool:
+    """Whether bytes end before the frame that starts with them."""
+    return len(data) < 4 + int.from_bytes(data[:4], "big")

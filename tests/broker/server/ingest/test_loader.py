@@ -4,6 +4,7 @@ import importlib.util
 
 import pytest
 
+from broker.remoting.ingest import Segment
 from broker.remoting.server import RemotingServer
 from broker.server.ingest import compiling
 from broker.server.ingest import loader as loading
@@ -43,30 +44,32 @@ def setup(desk) -> Setup:
 
 
 def offer(setup: Setup, reads: int) -> None:
-    for _ in range(reads):
-        assert setup.loader.take(None, send_frame(1), 0) == 0
+    """Turns of two reads each; their segments are left as they are."""
+    for _ in range(reads // 2):
+        segments = [Segment(None, send_frame(number)) for number in range(2)]
+        setup.loader.take(segments)
+        assert [segment.position for segment in segments] == [0, 0]
 
 
 def test_a_broker_with_little_traffic_loads_nothing(setup, monkeypatch) -> None:
     now = [0.0]
     monkeypatch.setattr(loading.time, "monotonic", lambda: now[0])
     for _ in range(5):
-        offer(setup, START_READS - 1)
+        offer(setup, START_READS - 2)
         now[0] += loading.PERIOD_S + 1
     assert not setup.jobs
     assert setup.figures.state == "waiting"
 
 
-@pytest.mark.parametrize("rocketmq", [False, True])
-@pytest.mark.parametrize("code", [10, 310])
-def test_reads_are_counted_if_they_start_with_a_send(code: int, rocketmq: bool) -> None:
-    assert loading.starts_with_send(send_frame(1, code=code, rocketmq=rocketmq))
-    for other in (11, 34, 311, 320):
-        assert not loading.starts_with_send(send_frame(1, code=other, rocketmq=rocketmq))
-    assert not loading.starts_with_send(b"")
+def test_only_reads_that_start_with_a_send_count(setup) -> None:
+    other = send_frame(1, code=34)
+    setup.loader.take([Segment(None, other) for _ in range(START_READS)])
+    assert setup.figures.state == "waiting"
+    setup.loader.take([Segment(None, send_frame(1)) for _ in range(START_READS)])
+    assert setup.figures.state == "loading"
 
 
-def test_many_reads_with_several_frames_load_it(setup, monkeypatch) -> None:
+def test_many_reads_with_sends_load_it(setup, monkeypatch) -> None:
     pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
     monkeypatch.setattr(compiling.CompilingChild, "run", lambda child: None)
     offer(setup, START_READS + 5)
@@ -76,12 +79,12 @@ def test_many_reads_with_several_frames_load_it(setup, monkeypatch) -> None:
     assert setup.server.ingest is not setup.loader
 
 
-def test_a_forced_broker_takes_each_read_from_its_start(setup, monkeypatch) -> None:
+def test_a_forced_broker_takes_each_turn_from_its_start(setup, monkeypatch) -> None:
     pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
     setup.loader.force()
     assert setup.figures.state == "active"
     ingest = setup.server.ingest
-    assert (ingest.least_bytes, ingest.least_frames) == (1, 1)
+    assert ingest.least_frames == 1
     for value, forced in (("fast", True), ("plain", False), ("", False)):
         monkeypatch.setenv(loading.FORCE_VARIABLE, value)
         assert loading.is_forced() is forced

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from broker.common.topic import PERM_READ
 from broker.message.batch import encode_batch
+from broker.remoting.ingest import LEAST_FRAMES
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import encode_frame
@@ -68,6 +69,16 @@ def reads_of(rng: random.Random, streams: list[bytes], least: int = 1) -> list[t
     return reads
 
 
+def turns_of(rng: random.Random, reads: list[tuple[int, bytes]], most: int) -> list[list]:
+    """Let up to ``most`` consecutive reads arrive in one turn."""
+    turns = []
+    while reads:
+        size = rng.randrange(1, most + 1)
+        turns.append(reads[:size])
+        reads = reads[size:]
+    return turns
+
+
 @pytest.mark.parametrize("rocketmq", [False, True])
 @pytest.mark.parametrize("watched", [False, True])
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
@@ -102,7 +113,7 @@ def test_ordinary_batches_take_the_vectorized_path(compare, rocketmq, flush, wat
 def test_a_batch_cut_at_any_byte_has_the_same_effect(compare, flush) -> None:
     data = batch_frame(1, items_of(1, 3)) + send_frame(2)
     reads = [(0, part) for at in range(1, len(data)) for part in (data[:at], data[at:])]
-    outcome = compare(reads, orders, least=1, flushDiskType=flush)
+    outcome = compare(reads, orders, least_frames=1, flushDiskType=flush)
     assert outcome.taken > 3 * len(data)
 
 
@@ -115,7 +126,7 @@ def test_any_changed_byte_of_a_message_has_the_same_effect(compare, rng, rocketm
             changed = body[:at] + bytes((value,)) + body[at + 1 :]
             frame = batch_frame(at, changed, rocketmq=rocketmq)
             reads.append((len(reads) % 90, send_frame(1) + frame + batch_frame(2, items_of(2, 1))))
-    compare(reads, orders, least=1)
+    compare(reads, orders, least_frames=1)
 
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
@@ -126,7 +137,7 @@ def test_hostile_batches_have_the_same_effect(compare, flush) -> None:
             batches.append(batch_frame(2, b"".join(items)))
     batches.append(batch_frame(3, b"\0"))
     reads = [(n % 90, send_frame(5) + data + batch_frame(6)) for n, data in enumerate(batches)]
-    outcome = compare(reads, orders, least=1, flushDiskType=flush)
+    outcome = compare(reads, orders, least_frames=1, flushDiskType=flush)
     assert outcome.taken >= len(batches)
 
 
@@ -148,7 +159,7 @@ BATCHES = st.lists(ITEMS, max_size=5).map(b"".join) | st.integers(1, 40).map(
 def test_any_batches_have_the_same_effect(compare, batches, cut) -> None:
     data = b"".join(batch_frame(number, body) for number, body in enumerate(batches))
     reads = [(0, data[at : at + cut]) for at in range(0, len(data), cut)]
-    compare(reads, orders, least=1)
+    compare(reads, orders, least_frames=1)
 
 
 def test_a_batch_rolls_the_log_where_the_plain_path_does(compare) -> None:
@@ -156,7 +167,7 @@ def test_a_batch_rolls_the_log_where_the_plain_path_does(compare) -> None:
     data = b"".join(
         batch_frame(n, items_of(n, rng.randrange(1, 60), rng.randrange(1, 900))) for n in range(60)
     )
-    outcome = compare(reads_of(rng, [data], least=60_000), orders, least=1)
+    outcome = compare(reads_of(rng, [data], least=60_000), orders, least_frames=1)
     assert outcome.taken > 500
     assert sum(name.startswith("commitlog/") for name in outcome.files) > 4
 
@@ -166,10 +177,10 @@ def test_a_batch_beyond_a_table_takes_the_plain_path(compare) -> None:
     many = raw_item(b"", key) * (MAX_ROWS + 1)
     most = raw_item(b"", key) * (MAX_ROWS - 1)
     first = batch_frame(1, most) + batch_frame(2, many) + batch_frame(3) + send_frame(4)
-    outcome = compare([(0, first)], orders, least=1)
+    outcome = compare([(0, first)], orders, least_frames=1)
     assert outcome.taken == MAX_ROWS - 1 + 4 + 1
     long = batch_frame(5, items_of(1, 40, 2_000))
-    assert compare([(0, long)], orders, least=1).taken == 0
+    assert compare([(0, long)], orders, least_frames=1).taken == 0
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -179,6 +190,62 @@ def test_mixed_traffic_leaves_the_same_bytes(compare, seed: int) -> None:
     flush = ("ASYNC_FLUSH", "SYNC_FLUSH")[seed % 2]
     outcome = compare(reads_of(rng, streams), orders, watched=seed > 1, flushDiskType=flush)
     assert outcome.taken > 100
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_single_sends_of_many_connections_take_the_vectorized_path(compare, flush: str) -> None:
+    """One frame per connection and turn; every third connection is IPv6."""
+    turns = [[(peer, send_frame(64 * turn + peer)) for peer in range(64)] for turn in range(5)]
+    outcome = compare(turns, orders, flushDiskType=flush)
+    assert outcome.taken == 320 - LEAST_FRAMES + 1  # the first ones were served where they arrived
+    assert outcome.calls == 5
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_turns_of_mixed_traffic_leave_the_same_bytes(compare, seed: int) -> None:
+    rng = random.Random(200 + seed)
+    streams = [stream(rng, 50, rng.choice((0, 0, 0.02, 0.1, 0.5))) for _ in range(12)]
+    reads = reads_of(rng, streams, least=rng.choice((1, 400)))
+    outcome = compare(
+        turns_of(rng, reads, rng.choice((3, 12, 40))),
+        orders,
+        watched=seed > 3,
+        least_frames=rng.choice((1, LEAST_FRAMES)),
+        flushDiskType=("ASYNC_FLUSH", "SYNC_FLUSH")[seed % 2],
+    )
+    assert outcome.taken > 100
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_hostile_bytes_in_a_turn_have_the_same_effect(compare, seed: int) -> None:
+    rng = random.Random(300 + seed)
+    streams = []
+    for number in range(10):
+        data = bytearray(stream(rng, 30, 0.05))
+        for _ in range(rng.randrange(4) if number % 2 else 0):
+            data[rng.randrange(len(data))] = rng.choice((0, 1, 2, 34, 92, 255, rng.randrange(256)))
+        streams.append(bytes(data))
+    turns = turns_of(rng, reads_of(rng, streams, least=rng.choice((1, 2_000))), 20)
+    assert compare(turns, orders, least_frames=rng.choice((1, LEAST_FRAMES))).taken > 50
+
+
+def test_turns_larger_than_the_tables_leave_the_same_bytes(compare) -> None:
+    """Connections and queues need more than one call, and the records more than one file."""
+
+    def prepare(desk: Desk) -> None:
+        for number in range(3):
+            desk.topic(f"T{number}", queues=200)
+            for queue_id in range(200):
+                desk.send(f"T{number}", queue_id=queue_id)
+
+    rng = random.Random(11)
+    turn = [
+        (peer, send_frame(peer, b=f"T{peer % 3}", e=str(rng.randrange(200)), body=b"y" * size))
+        for peer, size in ((peer, rng.choice((1, 100, 2_000))) for peer in range(1_100))
+    ]
+    outcome = compare([turn], prepare)
+    assert outcome.taken > 1_080
+    assert outcome.calls > 4
 
 
 def test_files_roll_at_the_same_records(compare) -> None:

@@ -6,7 +6,9 @@ from broker.store.ingest import columns
 def test_columns_are_numbered_without_gaps() -> None:
     assert columns.REPLY_END == columns.ROW_COLUMNS - 1
     assert columns.FIRST_UNIT == columns.PLACE_COLUMNS - 1
-    assert columns.BODY_LENGTH_AT == columns.APPEND_PARAMETERS - 1
+    assert columns.STOP == columns.SEGMENT_COLUMNS - 1
+    assert columns.STORE_TIMESTAMP == columns.APPEND_PARAMETERS - 1
+    assert columns.BODY_LENGTH_AT == columns.SHAPE_COLUMNS - 1
 
 
 def test_a_length_follows_its_position() -> None:

@@ -13,9 +13,9 @@ from broker.message.record import (
     MAGIC_V1,
     MAGIC_V2,
     decode_record,
-    field_position,
     peek_record_size,
 )
+from broker.server.ingest.vectorized_ingest import shape_row
 from broker.store.format.consumequeue import UNIT_SIZE, tags_code
 from broker.store.format.indexfile import key_hash, message_keys, topic_prefix
 from broker.store.format.vectorized.kernels import CRC_TABLES
@@ -65,23 +65,23 @@ class Tables:
         self.data = np.frombuffer(bytes(data), dtype=np.uint8)
         self.text = np.frombuffer(bytes(text), dtype=np.uint8).copy()
         self.stored = np.frombuffer(bytes(stored), dtype=np.uint8)
-        self.template = np.frombuffer(bytes(FIXED_SIZES[shape]), dtype=np.uint8)
+        self.templates = np.zeros((1, FIXED_SIZES[shape]), dtype=np.uint8)
+        self.segments = np.zeros((1, col.SEGMENT_COLUMNS), dtype=np.int64)
+        self.shapes = np.array([shape_row(shape)])
 
     def append(self, capacity: int, room: int) -> tuple[int, int, bytes]:
         """Append; (records, bytes, the buffer), whose bytes after the end are guards."""
-        bits = self.shape << HOST_SHAPE_SHIFT
-        names = ("storeTimestamp", "reconsumeTimes", "bodyLength")
-        positions = [field_position(name, bits) for name in names]
-        fixed = FIXED_SIZES[self.shape]
-        parameters = np.array([START, capacity, STAMP, bits, fixed, *positions])
+        parameters = np.array([START, capacity, STAMP])
         out = np.full(room, GUARD, dtype=np.uint8)
         count, size = append(
             self.data,
             self.text,
             self.rows,
+            self.segments,
             self.places,
             self.stored,
-            self.template,
+            self.templates,
+            self.shapes,
             parameters,
             CRC_TABLES,
             out,
@@ -131,11 +131,71 @@ def test_records_end_before_the_end_of_file_and_buffer(rng: random.Random) -> No
             assert tables.places[:, col.TAKEN_BYTES].sum() == size
 
 
-def test_records_end_before_a_queue_that_is_not_open(rng: random.Random) -> None:
+def test_a_queue_that_is_not_open_ends_its_segment_only(rng: random.Random) -> None:
     tables = Tables(rng, 30)
+    tables.segments = np.zeros((3, col.SEGMENT_COLUMNS), dtype=np.int64)
+    tables.segments[:, col.SEGMENT_AT] = 50, 60, 70
+    tables.rows[:, col.SEGMENT] = np.repeat(range(3), 10)
+    tables.rows[:, col.FRAME_END] = range(100, 130)
+    tables.rows[:, col.PLACE] = 0
+    tables.rows[[10, 12, 25], col.PLACE] = 1
     tables.places[1, col.OPEN] = 0
-    first = tables.rows[:, col.PLACE].tolist().index(1)
-    assert tables.append(1 << 20, 1 << 20)[0] == first
+    count, size, log = tables.append(1 << 20, 1 << 20)
+    assert count == 15
+    assert tables.rows[:15, col.SEGMENT].tolist() == [0] * 10 + [2] * 5
+    assert tables.rows[:15, col.QUEUE_OFFSET].tolist() == list(range(15))
+    columns = [col.FIRST_ROW, col.TAKEN_ROWS, col.POSITION, col.STOP]
+    assert tables.segments[:, columns].tolist() == [
+        [0, 10, 109, col.NO_FRAME],
+        [0, 0, 60, col.LEFT_FRAME],
+        [10, 5, 124, col.LEFT_FRAME],
+    ]
+    bodies = [body for _, body, *_ in tables.expected]
+    position = 0
+    for body in bodies[:10] + bodies[20:25]:
+        assert decode_record(log, position, check_crc=True).body == body
+        position += peek_record_size(log, position)
+    assert position == size
+
+
+def test_a_full_file_ends_the_segment_and_all_after_it(rng: random.Random) -> None:
+    tables = Tables(rng, 9)
+    tables.segments = np.zeros((4, col.SEGMENT_COLUMNS), dtype=np.int64)
+    tables.rows[:, col.SEGMENT] = [0, 0, 0, 1, 1, 1, 3, 3, 3]
+    tables.rows[:, col.FRAME_END] = range(1, 10)
+    rows, places = tables.rows.copy(), tables.places.copy()
+    size = tables.append(1 << 20, 1 << 20)[1]
+    none, full = col.NO_FRAME, col.FULL
+    for capacity, stops in ((size - 1, [none, none, none, full]), (0, [full] * 4)):
+        tables.rows, tables.places = rows.copy(), places.copy()
+        tables.segments[:, col.STOP] = none
+        count = tables.append(capacity, 1 << 20)[0]
+        assert tables.segments[:, col.STOP].tolist() == stops
+        assert tables.segments[:, col.TAKEN_ROWS].sum() == count
+
+
+def test_each_record_has_the_host_of_its_segment(rng: random.Random) -> None:
+    """IPv4 and IPv6 in turn; the templates have the same store host."""
+    tables = Tables(rng, 6)
+    hosts = bytes([10, 0, 0, 1, 0, 0, 0x12, 0x34]), bytes(range(16)) + bytes([0, 0, 0x56, 0x78])
+    tables.data = np.frombuffer(tables.data.tobytes() + b"".join(hosts), dtype=np.uint8)
+    ends = len(tables.data) - 28, len(tables.data) - 20
+    tables.segments = np.zeros((6, col.SEGMENT_COLUMNS), dtype=np.int64)
+    for number, segment in enumerate(tables.segments):
+        segment[[col.HOST_AT, col.SHAPE]] = ends[number % 2], number % 2
+        tables.rows[number, col.SEGMENT] = number
+    tables.templates = np.zeros((2, FIXED_SIZES[1]), dtype=np.uint8)
+    tables.shapes = np.array([shape_row(0), shape_row(1)])
+    count, _, log = tables.append(1 << 20, 1 << 20)
+    position = 0
+    for number in range(count):
+        record = decode_record(log, position, check_crc=True)
+        assert (
+            record.born_host
+            == ("10.0.0.1:4660", "[1:203:405:607:809:a0b:c0d:e0f]:22136")[number % 2]
+        )
+        position += peek_record_size(log, position)
+    assert count == 6
 
 
 def test_index_entries_are_those_of_the_plain_path(rng: random.Random) -> None:

@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 
 pytest.importorskip("numba", reason="the compiled loops need the extra 'fast'")
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.message.properties import PROPERTIES_MAX_SIZE
 from broker.remoting.protocol.codes import RequestCode
+from broker.server.ingest.scanning.kernels import scan
 from broker.server.processor.send.send_target import SHORT_NAMES
-from tests.support.ingest_scan import SUFFIX, check
+from broker.store.ingest import columns as col
+from tests.support.ingest_scan import LIMITS, SUFFIX, check
 from tests.support.send_frames import send_fields, send_frame, unusual_frame
 
 NAMES = [*send_fields(0), *SHORT_NAMES, "j", "n", "x", "longer"]
@@ -91,6 +94,61 @@ def test_full_tables_end_a_call() -> None:
     assert 0 < few.count < 8
     rest = check(data, few.position)
     assert few.count + rest.count == 8
+
+
+def scan_segments(pieces: list[bytes], **sizes: int) -> tuple[Any, Any, int]:
+    """Segments one after the other, and four bytes of none between them: segments, rows, count."""
+    segments = np.zeros((len(pieces), col.SEGMENT_COLUMNS), dtype=np.int64)
+    data = b""
+    for segment, piece in zip(segments, pieces, strict=True):
+        segment[[col.SEGMENT_AT, col.SEGMENT_END]] = len(data), len(data) + len(piece)
+        data += piece + b"\xff" * 4
+    rows = np.zeros((sizes.get("rows", 64), col.ROW_COLUMNS), dtype=np.int64)
+    places = np.zeros((sizes.get("places", 16), col.PLACE_COLUMNS), dtype=np.int64)
+    text = np.zeros(1 << 16, dtype=np.uint8)
+    view, suffix = (np.frombuffer(one, dtype=np.uint8) for one in (data, SUFFIX))
+    count, _ = scan(view, segments, LIMITS, suffix, text, rows, places)
+    return segments, rows[:count], int(count)
+
+
+def test_each_segment_ends_for_its_own_reason(rng: random.Random) -> None:
+    whole = send_frame(1)
+    pieces = [
+        whole * 2,
+        whole + unusual_frame(rng, 9, malformed=True) + whole,
+        b"",
+        whole + whole[:-1],
+        whole[:7],
+    ]
+    segments, rows, count = scan_segments(pieces)
+    assert rows[:, col.SEGMENT].tolist() == [0, 0, 1, 3]
+    none, left = col.NO_FRAME, col.LEFT_FRAME
+    assert segments[:, col.STOP].tolist() == [none, left, none, none, none]
+    assert count == 4
+
+
+def test_a_full_table_ends_its_segment_and_all_after_it() -> None:
+    pieces = [send_frame(number) for number in range(5)]
+    for sizes, full in (({"rows": 3}, 2), ({"places": 3}, 3)):
+        segments, rows, _ = scan_segments(pieces, **sizes)
+        assert rows[:, col.SEGMENT].tolist() == [0, 1, 2]
+        stops = [col.NO_FRAME] * full + [col.FULL] * (5 - full)
+        assert segments[:, col.STOP].tolist() == stops
+
+
+def test_a_segment_ends_before_the_end_of_the_bytes() -> None:
+    """Whatever the table says, and at any position."""
+    frame = send_frame(1)
+    segments = np.zeros((1, col.SEGMENT_COLUMNS), dtype=np.int64)
+    for size in (0, 7, 8, len(frame) - 1):
+        segments[0, col.SEGMENT_END] = len(frame)
+        rows = np.zeros((1, col.ROW_COLUMNS), dtype=np.int64)
+        places = np.zeros((1, col.PLACE_COLUMNS), dtype=np.int64)
+        view = np.frombuffer(frame, dtype=np.uint8)[:size]
+        text = np.zeros(1 << 16, dtype=np.uint8)
+        suffix = np.frombuffer(SUFFIX, dtype=np.uint8)
+        assert scan(view, segments, LIMITS, suffix, text, rows, places) == (0, 0)
+        assert segments[0, col.STOP] == col.NO_FRAME
 
 
 def test_limits_are_those_of_the_plain_path() -> None:
