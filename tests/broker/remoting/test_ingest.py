@@ -80,7 +80,7 @@ class Server:
 
 @pytest.fixture
 def serve(run, attach, turns):
-    """``serve(ingest, *turns)``: what each turn answered, and the server."""
+    """``serve(ingest, *turns)``: the opaques answered in each turn, and the server."""
 
     def serve(ingest, *reads: list[tuple[int, bytes]]):
         async def main():

@@ -407,9 +407,8 @@ def _take_frame(data, at, stop, limits, suffix, text, text_at, rows, count, plac
     header_size = word & 0xFFFFFF
     body = at + 8 + header_size
     end = at + 4 + length
-    if length + 4 > limits[FRAME_LIMIT] or length < 4 or word >> 24 > 1 or body > end:
-        return 0, LEFT_FRAME
-    if header_size > limits[HEADER_LIMIT]:
+    malformed = length + 4 > limits[FRAME_LIMIT] or length < 4 or word >> 24 > 1
+    if malformed or header_size > limits[HEADER_LIMIT] or not 0 < end - body <= limits[BODY_LIMIT]:
         return 0, LEFT_FRAME
     if end > stop:
         return 0, NO_FRAME
@@ -422,7 +421,7 @@ def _take_frame(data, at, stop, limits, suffix, text, text_at, rows, count, plac
     else:
         usual = _json_header(data, at + 8, body, head, found)
     send, is_batch = _is_send(data, head, found)
-    if not usual or not send or body == end or end - body > limits[BODY_LIMIT]:
+    if not usual or not send:
         return 0, LEFT_FRAME
     row = rows[count]
     queue_id = _numbers(data, found, row)

@@ -137,7 +137,7 @@ def test_a_full_table_ends_its_segment_and_all_after_it() -> None:
 
 
 def test_a_segment_ends_before_the_end_of_the_bytes() -> None:
-    """Whatever the table says, and at any position."""
+    """For any position that the table has."""
     frame = send_frame(1)
     segments = np.zeros((1, col.SEGMENT_COLUMNS), dtype=np.int64)
     for size in (0, 7, 8, len(frame) - 1):
