@@ -120,6 +120,7 @@ class Traffic:
         self.number = 0
         self.kinds: Counter[str] = Counter()
         self.refused: Counter[int] = Counter()
+        self.ingested_batches = 0  # batches that took the vectorized path
         self.stored: dict[int, Stored] = {}
         self._broker: SimBroker | None = None
         self._positions: dict[tuple[str, str, int], int] = {}
