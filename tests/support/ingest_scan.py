@@ -1,4 +1,4 @@
-"""`scan` on bytes of a connection, each row compared with what the plain path decodes."""
+"""`scan` on bytes of a connection; each row is compared with the frame as it is decoded."""
 
 import json
 from itertools import groupby

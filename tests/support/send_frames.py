@@ -162,7 +162,7 @@ SIZES = (-(2**31), -1, 0, 1, 21, 22, 23, 47, 65_536, 2**31 - 1)
 
 
 def hostile_items() -> list[bytes]:
-    """Messages of a batch that are no ordinary ones; most are malformed."""
+    """Messages of a batch that are not ordinary; most are malformed."""
     key = b"UNIQ_KEY\x01K2\x02"
     return [
         *(raw_item(**{name: size}) for name in ("size", "body_size") for size in SIZES),
@@ -192,7 +192,7 @@ def hostile_items() -> list[bytes]:
 
 
 def hostile_batches() -> list[dict[str, str]]:
-    """Header fields of batches that are no ordinary ones."""
+    """Header fields of batches that are not ordinary."""
     raw = f"UNIQ_KEY\x01{KEY % 1}\x02"
     return [
         {"i": raw + "WAIT\x01false\x02"},

@@ -6,17 +6,7 @@ It writes to arrays of Python only, each write after a comparison with the lengt
 import numpy as np
 from numba import njit
 
-from broker.store.ingest.columns import (
-    MORE,
-    OPAQUE,
-    PHYSICAL_OFFSET,
-    PLACE,
-    QUEUE_ID,
-    QUEUE_OFFSET,
-    REPLY_END,
-    REPLY_KEY_AT,
-    REPLY_KEY_LENGTH,
-)
+from broker.store.ingest import columns as col
 from broker.store.ingest.octets import copy, put32
 
 _MINUS, _ZERO, _COMMA = 45, 48, 44
@@ -62,11 +52,11 @@ def _put_ids(out, at, rows, pieces, prefix):
 
     ``prefix`` is the part of ``pieces`` that each id starts with. Returns the position after them.
     """
-    at = _put_hex(out, at, rows[0, PHYSICAL_OFFSET])
+    at = _put_hex(out, at, rows[0, col.PHYSICAL_OFFSET])
     for number in range(1, rows.shape[0]):
         out[at] = _COMMA
         copy(out, at + 1, pieces, prefix[0], prefix[1] - prefix[0])
-        at = _put_hex(out, at + 1 + prefix[1] - prefix[0], rows[number, PHYSICAL_OFFSET])
+        at = _put_hex(out, at + 1 + prefix[1] - prefix[0], rows[number, col.PHYSICAL_OFFSET])
     return at
 
 
@@ -83,25 +73,25 @@ def replies(text, rows, places, pieces, ends, out):
     prefix = (ends[6], ends[0])
     while number < rows.shape[0]:
         row = rows[number]
-        after = number + 1 + row[MORE]
+        after = number + 1 + row[col.MORE]
         # 8 bytes of lengths, 16 digits, and at most 20 characters for each of three numbers.
-        most = 84 + ends[5] + row[REPLY_KEY_LENGTH] + row[MORE] * (17 + ends[0] - ends[6])
+        most = 84 + ends[5] + row[col.REPLY_KEY_LENGTH] + row[col.MORE] * (17 + ends[0] - ends[6])
         if at + most > out.shape[0]:
             break
         start = at
         at = _put_piece(out, at + 8, pieces, ends, 0)
         at = _put_ids(out, at, rows[number:after], pieces, prefix)
         at = _put_piece(out, at, pieces, ends, 1)
-        at = _put_decimal(out, at, places[row[PLACE], QUEUE_ID])
+        at = _put_decimal(out, at, places[row[col.PLACE], col.QUEUE_ID])
         at = _put_piece(out, at, pieces, ends, 2)
-        at = _put_decimal(out, at, row[QUEUE_OFFSET])
+        at = _put_decimal(out, at, row[col.QUEUE_OFFSET])
         at = _put_piece(out, at, pieces, ends, 3)
-        copy(out, at, text, row[REPLY_KEY_AT], row[REPLY_KEY_LENGTH])
-        at = _put_piece(out, at + row[REPLY_KEY_LENGTH], pieces, ends, 4)
-        at = _put_decimal(out, at, row[OPAQUE])
+        copy(out, at, text, row[col.REPLY_KEY_AT], row[col.REPLY_KEY_LENGTH])
+        at = _put_piece(out, at + row[col.REPLY_KEY_LENGTH], pieces, ends, 4)
+        at = _put_decimal(out, at, row[col.OPAQUE])
         at = _put_piece(out, at, pieces, ends, 5)
         put32(out, start, at - start - 4)
         put32(out, start + 4, at - start - 8)
-        rows[after - 1, REPLY_END] = at
+        rows[after - 1, col.REPLY_END] = at
         number = after
     return number

@@ -24,33 +24,7 @@ from broker.server.ingest.fields import (
 )
 from broker.server.ingest.scanning.batches import batch_rows
 from broker.server.ingest.scanning.properties import check_properties, complete
-from broker.store.ingest.columns import (
-    BODY_AT,
-    BODY_LENGTH,
-    BORN_TIMESTAMP,
-    COUNT,
-    FLAG,
-    FRAME_END,
-    FULL,
-    LEFT_FRAME,
-    MORE,
-    NO_FRAME,
-    OPAQUE,
-    PLACE,
-    QUEUE_ID,
-    RECONSUME_TIMES,
-    REPLY_KEY_AT,
-    REPLY_KEY_LENGTH,
-    SEGMENT,
-    SEGMENT_AT,
-    SEGMENT_END,
-    STOP,
-    SYS_FLAG,
-    TOPIC_AT,
-    TOPIC_LENGTH,
-    UNIQ_KEY_AT,
-    UNIQ_KEY_LENGTH,
-)
+from broker.store.ingest import columns as col
 from broker.store.ingest.octets import copy, equal, i32, is_ascii, u32
 
 _SEND = RequestCode.SEND_MESSAGE
@@ -335,8 +309,8 @@ def _header_properties(data, found, text, text_at, row):
         end = text_at + length
     if not check_properties(text, text_at, end, row):
         return np.int64(-1)
-    row[REPLY_KEY_AT] = row[UNIQ_KEY_AT]
-    row[REPLY_KEY_LENGTH] = row[UNIQ_KEY_LENGTH]
+    row[col.REPLY_KEY_AT] = row[col.UNIQ_KEY_AT]
+    row[col.REPLY_KEY_LENGTH] = row[col.UNIQ_KEY_LENGTH]
     return np.int64(end)
 
 
@@ -357,14 +331,14 @@ def _is_send(data, head, found):
 @njit(cache=True, nogil=True)
 def _numbers(data, found, row):
     """Write the numbers of a header into a row; return the queue id, -1: a number is unusual."""
-    row[FLAG], usual = _field_number(data, found, _FLAG, _INT32_MAX)
-    row[SYS_FLAG], also = _field_number(data, found, _SYS, _INT32_MAX)
-    usual &= also and row[SYS_FLAG] & _REFUSED_FLAGS == 0
-    row[BORN_TIMESTAMP], also = _field_number(data, found, _BORN, np.int64(1) << 62)
+    row[col.FLAG], usual = _field_number(data, found, _FLAG, _INT32_MAX)
+    row[col.SYS_FLAG], also = _field_number(data, found, _SYS, _INT32_MAX)
+    usual &= also and row[col.SYS_FLAG] & _REFUSED_FLAGS == 0
+    row[col.BORN_TIMESTAMP], also = _field_number(data, found, _BORN, np.int64(1) << 62)
     usual &= also
-    row[RECONSUME_TIMES] = 0
+    row[col.RECONSUME_TIMES] = 0
     if found[_RECONSUME, 1] > 0:
-        row[RECONSUME_TIMES], also = _field_number(data, found, _RECONSUME, _INT32_MAX)
+        row[col.RECONSUME_TIMES], also = _field_number(data, found, _RECONSUME, _INT32_MAX)
         usual &= also
     queue_id, also = _field_number(data, found, _QUEUE, _INT32_MAX)
     return queue_id if usual and also and queue_id >= 0 else np.int64(-1)
@@ -375,9 +349,9 @@ def _place(data, at, length, queue_id, places, used):
     """Row of a topic's queue in ``places``, a new one if needed; -1 if the table is full."""
     for number in range(used):
         place = places[number]
-        if place[QUEUE_ID] != queue_id or place[TOPIC_LENGTH] != length:
+        if place[col.QUEUE_ID] != queue_id or place[col.TOPIC_LENGTH] != length:
             continue
-        first = place[TOPIC_AT]
+        first = place[col.TOPIC_AT]
         index = 0
         while index < length and data[first + index] == data[at + index]:
             index += 1
@@ -385,10 +359,10 @@ def _place(data, at, length, queue_id, places, used):
             return number
     if used == places.shape[0]:
         return -1
-    places[used, TOPIC_AT] = at
-    places[used, TOPIC_LENGTH] = length
-    places[used, QUEUE_ID] = queue_id
-    places[used, COUNT] = 0
+    places[used, col.TOPIC_AT] = at
+    places[used, col.TOPIC_LENGTH] = length
+    places[used, col.QUEUE_ID] = queue_id
+    places[used, col.COUNT] = 0
     return used
 
 
@@ -401,7 +375,7 @@ def _take_frame(data, at, stop, limits, suffix, text, text_at, rows, count, plac
     """
     head, found = work
     if stop - at < 8:
-        return 0, NO_FRAME
+        return 0, col.NO_FRAME
     length = u32(data, at)
     word = u32(data, at + 4)
     header_size = word & 0xFFFFFF
@@ -409,11 +383,11 @@ def _take_frame(data, at, stop, limits, suffix, text, text_at, rows, count, plac
     end = at + 4 + length
     malformed = length + 4 > limits[FRAME_LIMIT] or length < 4 or word >> 24 > 1
     if malformed or header_size > limits[HEADER_LIMIT] or not 0 < end - body <= limits[BODY_LIMIT]:
-        return 0, LEFT_FRAME
+        return 0, col.LEFT_FRAME
     if end > stop:
-        return 0, NO_FRAME
+        return 0, col.NO_FRAME
     if text_at + header_size + suffix.shape[0] + 1 > text.shape[0]:
-        return 0, FULL
+        return 0, col.FULL
     head[:] = 0
     found[:, 1] = -1
     if word >> 24:
@@ -422,29 +396,29 @@ def _take_frame(data, at, stop, limits, suffix, text, text_at, rows, count, plac
         usual = _json_header(data, at + 8, body, head, found)
     send, is_batch = _is_send(data, head, found)
     if not usual or not send:
-        return 0, LEFT_FRAME
+        return 0, col.LEFT_FRAME
     row = rows[count]
     queue_id = _numbers(data, found, row)
     if queue_id < 0:
-        return 0, LEFT_FRAME
+        return 0, col.LEFT_FRAME
     text_end = _header_properties(data, found, text, text_at, row)
     if text_end < 0:
-        return 0, LEFT_FRAME
+        return 0, col.LEFT_FRAME
     place = _place(data, found[_TOPIC, 0], found[_TOPIC, 1], queue_id, places, used)
     if place < 0:
-        return 0, FULL
-    row[FRAME_END] = end
-    row[OPAQUE] = head[_OPAQUE]
-    row[PLACE] = place
+        return 0, col.FULL
+    row[col.FRAME_END] = end
+    row[col.OPAQUE] = head[_OPAQUE]
+    row[col.PLACE] = place
     if is_batch:
         header_text = (text_at, text_end)
         return batch_rows(data, body, end, limits, suffix, text, header_text, rows, count)
-    row[MORE] = 0
-    row[BODY_AT] = body
-    row[BODY_LENGTH] = end - body
+    row[col.MORE] = 0
+    row[col.BODY_AT] = body
+    row[col.BODY_LENGTH] = end - body
     text_end = complete(text, text_at, text_end, limits, suffix, row)
     if text_end < 0:
-        return 0, LEFT_FRAME
+        return 0, col.LEFT_FRAME
     return 1, text_end
 
 
@@ -459,29 +433,29 @@ def scan(data, segments, limits, suffix, text, rows, places):
     found = np.empty((FIELD_COUNT, 3), dtype=np.int64)
     work = (np.empty(_LANGUAGE, dtype=np.int64), found)
     for number in range(segments.shape[0]):
-        segments[number, STOP] = FULL
+        segments[number, col.STOP] = col.FULL
     count = 0
     used = 0
     text_at = np.int64(0)
     for number in range(segments.shape[0]):
-        at = segments[number, SEGMENT_AT]
-        stop = min(segments[number, SEGMENT_END], np.int64(data.shape[0]))
+        at = segments[number, col.SEGMENT_AT]
+        stop = min(segments[number, col.SEGMENT_END], np.int64(data.shape[0]))
         while True:
             if count == rows.shape[0]:
                 return count, used
-            rows[count, SEGMENT] = number
+            rows[count, col.SEGMENT] = number
             messages, end = _take_frame(
                 data, at, stop, limits, suffix, text, text_at, rows, count, places, used, work
             )
             if not messages:
                 break
-            place = rows[count, PLACE]
+            place = rows[count, col.PLACE]
             used = max(used, place + 1)
-            places[place, COUNT] += messages
+            places[place, col.COUNT] += messages
             text_at = end
-            at = rows[count, FRAME_END]
+            at = rows[count, col.FRAME_END]
             count += messages
-        if end == FULL:
+        if end == col.FULL:
             return count, used
-        segments[number, STOP] = end
+        segments[number, col.STOP] = end
     return count, used

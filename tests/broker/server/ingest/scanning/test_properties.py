@@ -1,4 +1,4 @@
-"""The checks of property strings, alone: what is noted, and what a record's string ends with."""
+"""The checks of property strings: the values they note, and the end of a record's string."""
 
 import pytest
 
