@@ -237,18 +237,21 @@ PROSE = {
     """,
     "ingest": """
     With vectorizedIngestEnable=true and the extra fast (pip install 'mqadmin[fast]'), a broker
-    serves ordinary sends of pipelining producers with compiled loops: single messages (10 and 310)
-    to existing topics, in reads of at least four frames. Other frames take the plain path, one by
-    one and in their order: batches, delayed, transactional and sent-back messages, WAIT=false,
-    messages for light message queues, text outside ASCII in header or properties. After three such
-    frames in a row the rest of a read takes it, too. Both paths leave the same bytes. Slaves and
-    brokers with minInSyncReplicas above 1 use the plain path only. The default is false.
+    serves ordinary sends with compiled loops: single messages (10 and 310) to existing topics. The
+    sends that all connections deliver in one iteration of the event loop are served together, if
+    there are at least eight; fewer take the plain path where they arrive. Other frames take the
+    plain path, one by one and in their order: batches, delayed, transactional and sent-back
+    messages, WAIT=false, messages for light message queues, text outside ASCII in header or
+    properties. After three such frames in a row the rest of a connection's read takes it, too. Both
+    paths leave the same bytes. Slaves and brokers with minInSyncReplicas above 1 use the plain path
+    only. The default is false.
 
-    The loops are loaded after 1,000 such reads within ten seconds, which takes about a second of
-    processor time and 130 MiB; the first time on a machine a child process compiles them for about
+    The loops are loaded after 1,000 reads of such sends within ten seconds, which takes about a
+    second of processor time and 130 MiB; the first time on a machine a child process compiles them
+    for about
     twenty seconds and keeps the machine code in numba's cache folder. The runtime information of
     the broker has vectorizedIngestState (off, waiting, loading, active, unavailable), the number of
-    messages and reads that took this path since the start (vectorizedIngestMessages,
+    messages and of calls that took this path since the start (vectorizedIngestMessages,
     vectorizedIngestReads) and its share of all messages stored since the start
     (vectorizedIngestShare, 0 to 1).
     """,

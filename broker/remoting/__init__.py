@@ -37,7 +37,9 @@ Back-pressure
 Turns
     ``turn_end`` runs once per loop iteration in which requests were handled, after the responses
     of that iteration were passed to the kernel (uvloop writes right after polling). Work placed
-    there, such as dispatch, is batched and adds no latency to a response.
+    there, such as dispatch, is batched and adds no latency to a response. While an endpoint has
+    vectorized ingest and many sends arrive at a time, the reads of an iteration wait for each other
+    (``ingest``) and are served before the next sockets are read.
 
 Limits
     ``limits`` defines all of them; a frame is at most 16 MiB, its header 64 KiB. All memory used

@@ -192,21 +192,21 @@ class Connection(asyncio.Protocol):
         self.active_tick = endpoint.tick
         self.received += 1
         endpoint.lag.arm(endpoint.loop)
-        if not self._waits(data):
+        if not self._waits(data, len(self.undecoded)):
             self._feed(data)
 
     def serve_or_wait(self, data: bytes) -> None:
-        """Serve received bytes on the plain path, now or in this peer's turn."""
-        if not self._waits(data):
+        """Serve bytes received before all that wait, now or in this peer's turn."""
+        if not self._waits(data, 0):
             self.serve_data(data)
 
-    def _waits(self, data: bytes) -> bool:
-        """Whether received bytes have to wait for this peer's turn, where they are then kept."""
+    def _waits(self, data: bytes, position: int) -> bool:
+        """Whether received bytes have to wait for this peer's turn; they are then kept."""
         endpoint = self.endpoint
         if not self.undecoded and (self.yielding or not endpoint.share.used_up):
             return False
         # Decoding takes as long as serving: it waits for this peer's turn too.
-        self.undecoded.append(data)
+        self.undecoded.insert(position, data)
         if endpoint.memory.reserve(self, len(data)):
             self.undecoded_bytes += len(data)
         if not self.yielding:
@@ -299,7 +299,8 @@ class Connection(asyncio.Protocol):
         """Return the one-way requests that wait for their turn."""
         commands = [*self.backlog]
         with contextlib.suppress(RemoteProtocolError):  # malformed bytes of a closed connection
-            commands += self.decoder.feed(b"".join(self.undecoded))
+            waiting = (self.endpoint.reads.drop(self), *self.undecoded)
+            commands += self.decoder.feed(b"".join(waiting))
         return [one for one in commands if one.flag & FLAG_ONEWAY and not one.flag & FLAG_RESPONSE]
 
     def pause_writing(self) -> None:
@@ -505,8 +506,7 @@ class Connection(asyncio.Protocol):
         self.endpoint.memory.adjust(self, before, self.unsent)
 
     def _over_limit(self) -> bool:
-        limit = self.endpoint.limits.unsent_limit_bytes
-        return self.transport.get_write_buffer_size() > limit
+        return self.transport.get_write_buffer_size() > self.endpoint.limits.unsent_limit_bytes
 
     async def call(
         self, command: RemotingCommand, timeout_ms: float = CALL_TIMEOUT_MS

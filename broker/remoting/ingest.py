@@ -24,8 +24,9 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.framing import FrameDecoder
 from broker.remoting.protocol.rpc import Access
 
-LEAST_FRAMES: Final = 4
-"""Turns of fewer frames take the plain path: one call of ingest costs as much as three of them."""
+LEAST_FRAMES: Final = 8
+"""Turns of fewer frames take the plain path. Measured CPU per message, relative to it, with one
+frame per connection: 4 frames 1.3, 6 frames 1.15, 8 frames 1.05, 12 frames 0.76."""
 
 MAX_LEFT: Final = 2
 """Frames left in a row after which the plain path serves the rest of a connection's bytes."""
@@ -177,7 +178,7 @@ class TurnReads:
                     return data
                 data = joined
             frames = count_frames(data, 0)
-            if frames < LEAST_FRAMES and not starts_with_send(data):
+            if frames < ingest.least_frames and not starts_with_send(data):
                 return data
             if not self._collecting and not self._are_many(frames, ingest.least_frames):
                 return data
@@ -190,6 +191,10 @@ class TurnReads:
             self._scheduled = True
             self._owner.loop.call_soon(self._end_turn)
         return None
+
+    def drop(self, peer: IngestPeer) -> bytes:
+        """Remove and return the bytes of a connection that was lost."""
+        return b"".join(self._reads.pop(peer, ()))
 
     def _are_many(self, frames: int, least: int) -> bool:
         """Count a read that arrives while reads do not wait; whether they do from now on."""
