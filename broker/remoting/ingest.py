@@ -37,9 +37,14 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 SMALL_TURNS: Final = 16
 """Turns of few frames in a row after which reads are served where they arrive."""
 
-_SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
+MESSAGES_PER_FRAME: Final = 4
+"""Messages of a batch that cost as much on the plain path as a frame of one message."""
+
+_BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
+_SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, _BATCH)
 _JSON_STARTS: Final = tuple(b'{"code":%d,' % code for code in _SENDS)
 _BINARY_STARTS: Final = tuple(code.to_bytes(2, "big") for code in _SENDS)
+_BATCH_STARTS: Final = (_JSON_STARTS[-1], _BINARY_STARTS[-1])
 
 
 class IngestPeer(Protocol):
@@ -106,8 +111,8 @@ class Segment:
 
     @property
     def frames(self) -> int:
-        """About how many frames are left, all as long as the next one."""
-        return max(1, (len(self.data) - self.position) // self.frame_size)
+        """About how many frames are left; see :func:`count_frames`."""
+        return count_frames(self.data, self.position)
 
 
 class TurnIngest(Protocol):
@@ -172,7 +177,7 @@ class TurnReads:
                 if joined is None:
                     return data
                 data = joined
-            frames = max(1, len(data) // (int.from_bytes(data[:4], "big") + 4))
+            frames = count_frames(data, 0)
             if frames < ingest.least_frames and not starts_with_send(data):
                 return data
             if not self._collecting and not self._are_many(frames, ingest.least_frames):
@@ -266,6 +271,20 @@ class TurnReads:
             peer.serve_data(segment.rest)
             return False
         return True
+
+
+def count_frames(data: bytes, start: int) -> int:
+    """Estimate the frames from ``start`` on, 1 at least: all are as long as the first one.
+
+    A batch counts as the frames of one message that cost as much.
+    """
+    size = int.from_bytes(data[start : start + 4], "big") + 4
+    whole = (len(data) - start) // size
+    if 0 < whole < LEAST_FRAMES and data.startswith(_BATCH_STARTS, start + 8):
+        body = start + 8 + int.from_bytes(data[start + 5 : start + 8], "big")
+        item = int.from_bytes(data[body : body + 4], "big")
+        whole += max(0, start + size - body) // max(1, item) // MESSAGES_PER_FRAME
+    return max(1, whole)
 
 
 def starts_with_send(data: bytes) -> bool:

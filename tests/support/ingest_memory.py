@@ -21,13 +21,20 @@ from typing import Any
 import numpy as np
 
 from broker.message.record import FIXED_SIZES
+from broker.server.ingest.fields import LIMITS
 from broker.server.ingest.replying.kernels import replies
 from broker.server.ingest.scanning.kernels import scan
 from broker.server.ingest.vectorized_ingest import shape_row
 from broker.store.format.vectorized import kernels as format_kernels
 from broker.store.ingest import columns as col
 from broker.store.ingest.kernels import append, derive
-from tests.support.send_frames import send_frame, unusual_frame
+from tests.support.send_frames import (
+    batch_frame,
+    hostile_batch,
+    items_of,
+    send_frame,
+    unusual_frame,
+)
 
 PAGE = mmap.PAGESIZE
 NO_ACCESS = 0  # PROT_NONE
@@ -117,6 +124,11 @@ def read_of(rng: random.Random) -> bytes:
     for number in range(rng.randrange(1, 7)):
         if rng.random() < 0.1:
             frames.append(unusual_frame(rng, number))
+        elif rng.random() < 0.1:
+            frames.append(hostile_batch(rng, number))
+        elif rng.random() < 0.4:
+            items = items_of(number, rng.randrange(1, 5), rng.randrange(50))
+            frames.append(batch_frame(number, items, rocketmq=rng.random() < 0.5))
         else:
             body = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 60)))
             frames.append(send_frame(number, rocketmq=rng.random() < 0.5, body=body))
@@ -145,8 +157,8 @@ class Loops:
         places = make((rng.randrange(1, 5), col.PLACE_COLUMNS), np.int64)
         text = make(rng.choice((1, 300, 700, 1_100, 5_000)), np.uint8)
         suffix = b"MSG_REGION\x01R\x02TRACE_ON\x01true\x02"
-        limits = np.array([1 << 20, 1 << 16, rng.choice((20, 4_096)), 32_767], dtype=np.int64)
-        limits = make(4, np.int64, content=limits.tobytes())
+        most = 1 << 20, 1 << 16, rng.choice((20, 4_096)), 32_767, rng.choice((200, 65_536))
+        limits = make(LIMITS, np.int64, content=np.array(most, dtype=np.int64).tobytes())
         added = make(len(suffix), np.uint8, content=suffix, fixed=True)
         count, used = scan(view, segments, limits, added, text, rows, places)
         if not count:
@@ -217,9 +229,9 @@ class Loops:
             )
             self.indexed += max(0, int(put))
         pieces = b'{"msgId":""queueId":""queueOffset":""transactionId":""opaque":}'
-        ends = np.array((9, 19, 33, 50, 60, len(pieces)), dtype=np.int64).tobytes()
+        ends = np.array((9, 19, 33, 50, 60, len(pieces), 7), dtype=np.int64).tobytes()
         out = make(rng.choice((1, 100, 256, 1_000)), np.uint8)
-        ends = make(6, np.int64, content=ends)
+        ends = make(7, np.int64, content=ends)
         constant = make(len(pieces), np.uint8, content=pieces, fixed=True)
         self.replied += int(replies(text, rows, places, constant, ends, out))
 

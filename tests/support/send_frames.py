@@ -1,7 +1,8 @@
 """Frames of sends, ordinary and unusual, for the tests of ingest."""
 
 import random
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 
 from broker.message.batch import encode_batch
 from broker.message.message import Message
@@ -112,3 +113,118 @@ def unusual_frame(rng: random.Random, number: int, *, malformed: bool = False) -
             m="true",
         )
     return send_frame(number, flag=2)
+
+
+def items_of(number: int, count: int, size: int = 0) -> list[Message]:
+    """Messages of a batch as clients make them, with bodies of ``size`` bytes, 0: of any."""
+    return [
+        Message(
+            "Orders",
+            b"item %d" % n * (1 + n % 7) if not size else b"x" * size,
+            properties=properties_of(number + n),
+            flag=n - 2,
+        )
+        for n in range(count)
+    ]
+
+
+def batch_frame(
+    number: int,
+    items: Sequence[Message] | bytes = (),
+    *,
+    code: int = RequestCode.SEND_BATCH_MESSAGE,
+    rocketmq: bool = False,
+    **fields: str,
+) -> bytes:
+    """A batch as Java clients send it, by default of four messages; ``items``: or its body."""
+    body = items if isinstance(items, bytes) else encode_batch(items or items_of(number, 4))
+    raw = encode_properties({"UNIQ_KEY": KEY % number, "WAIT": "true"}).decode()
+    changes = {"i": raw, "m": "true"} | fields
+    return send_frame(number, code=code, rocketmq=rocketmq, body=body, **changes)
+
+
+def raw_item(
+    body: bytes = b"body",
+    raw: bytes = b"UNIQ_KEY\x01K1\x02TAGS\x01A\x02",
+    *,
+    magic: int = 0,
+    crc: int = 0,
+    **sizes: int,
+) -> bytes:
+    """One message of a batch; ``size``, ``body_size`` and ``raw_size`` replace its lengths."""
+    size = sizes.get("size", 22 + len(body) + len(raw))
+    body_size, raw_size = sizes.get("body_size", len(body)), sizes.get("raw_size", len(raw))
+    head = struct.pack(">iIIii", size, magic, crc, 7, body_size)
+    return head + body + struct.pack(">H", raw_size & 0xFFFF) + raw
+
+
+SIZES = (-(2**31), -1, 0, 1, 21, 22, 23, 47, 65_536, 2**31 - 1)
+
+
+def hostile_items() -> list[bytes]:
+    """Messages of a batch that are not ordinary; most are malformed."""
+    key = b"UNIQ_KEY\x01K2\x02"
+    return [
+        *(raw_item(**{name: size}) for name in ("size", "body_size") for size in SIZES),
+        *(raw_item(raw_size=size) for size in (0, 1, 18, 20, 32_767, 32_768, 65_535)),
+        raw_item()[:-1],
+        raw_item() + b"\0",
+        raw_item()[:21],
+        raw_item(magic=1),
+        raw_item(crc=0x80000000),
+        raw_item(raw=b""),
+        raw_item(raw=b"TAGS\x01A\x02"),
+        raw_item(raw=b"UNIQ_KEY\x01\x02"),
+        raw_item(raw=key + b"DELAY\x013\x02"),
+        raw_item(raw=key + b"PGROUP\x01G\x02TRAN_MSG\x01true\x02"),
+        raw_item(raw=key + b"TIMER_DELAY_MS\x015000\x02"),
+        raw_item(raw=key + b"WAIT\x01false\x02"),
+        raw_item(raw=key + b"MSG_REGION\x01elsewhere\x02"),
+        raw_item(raw=key + b"INNER_NUM\x012\x02"),
+        raw_item(raw=key + b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02"),
+        raw_item(raw=key + "city\x01Köln\x02".encode()),
+        raw_item(raw=key + b"city\x01\xff\xfe\x02"),
+        raw_item(raw=key + b"\x02x\x01y\x01z"),
+        raw_item(raw=key + key),
+        raw_item(raw=key + b"TAGS\x01A\x02TAGS\x01B\x02"),
+        raw_item(raw=key + b"k\x01" + b"v" * 32_750),
+    ]
+
+
+def hostile_batches() -> list[dict[str, str]]:
+    """Header fields of batches that are not ordinary."""
+    raw = f"UNIQ_KEY\x01{KEY % 1}\x02"
+    return [
+        {"i": raw + "WAIT\x01false\x02"},
+        {"i": "WAIT\x01true\x02"},
+        {"i": ""},
+        {"i": raw + "TAGS\x01all\x02"},
+        {"i": raw + "shared\x01by all\x02"},
+        {"i": raw + "XWAIT\x01true\x02"},
+        {"i": raw + "XUNIQ_KEY\x01true\x02"},
+        {"i": raw + "DELAY\x012\x02"},
+        {"i": raw + "TIMER_DELAY_SEC\x019\x02"},
+        {"i": raw + "TRAN_MSG\x01true\x02", "f": "4"},
+        {"f": "128"},
+        {"e": "-1"},
+        {"e": " 1"},
+        {"h": "x"},
+        {"i": 'UNIQ_KEY\x01a "quoted" key\x02'},
+    ]
+
+
+def hostile_batch(rng: random.Random, number: int) -> bytes:
+    """A batch that is not ordinary, or whose bytes were changed."""
+    kind = rng.randrange(4)
+    rocketmq = bool(number % 2)
+    if kind == 0:
+        return batch_frame(number, rocketmq=rocketmq, **rng.choice(hostile_batches()))
+    if kind == 1:
+        return batch_frame(number, rng.choice((b"\0", b"", b"no batch")), rocketmq=rocketmq)
+    items = [encode_batch(items_of(number, rng.randrange(3))), rng.choice(hostile_items())]
+    rng.shuffle(items)
+    data = bytearray(b"".join(items))
+    if kind == 3:
+        data = bytearray(encode_batch(items_of(number, 3)))
+        data[rng.randrange(len(data))] = rng.choice((0, 1, 2, 127, 128, 255))
+    return batch_frame(number, bytes(data), rocketmq=rocketmq)

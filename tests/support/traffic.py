@@ -120,6 +120,7 @@ class Traffic:
         self.number = 0
         self.kinds: Counter[str] = Counter()
         self.refused: Counter[int] = Counter()
+        self.ingested_batches = 0  # batches that took the vectorized path
         self.stored: dict[int, Stored] = {}
         self._broker: SimBroker | None = None
         self._positions: dict[tuple[str, str, int], int] = {}
@@ -224,13 +225,13 @@ class Traffic:
     def _plan(self) -> Plan:
         rng = self.rng
         plain = is_forced() and rng.random() < 0.7  # the messages that vectorized ingest takes
-        count = 1 if plain else rng.choice((1, 1, 1, 3))
+        count = rng.choice((1, 1, 3) if plain else (1, 1, 1, 3))
         first = self.number
         self.number += count
         delayed = not plain and count == 1 and rng.random() < 0.35
         timer = not (plain or delayed) and rng.random() < 0.25
         light = not plain and rng.random() < 0.25 and not timer
-        bulk = count > 1 and rng.random() < 0.5
+        bulk = not plain and count > 1 and rng.random() < 0.5
         return Plan(
             topic=BULK_TOPIC if bulk else rng.choice((*TOPICS, popping.TOPIC)),
             queue_id=rng.randrange(QUEUES),
@@ -253,10 +254,14 @@ class Traffic:
             await self._ensure_bulk_topic()
         bodies = [self._body(number) for number in plan.numbers]
         now_ms = self.broker.clock.now_ms()
+        figures = self.broker.context.ingest
+        before = figures.frames
         answer = await self._ask(
             send_request(plan, bodies, now_ms),
             lambda answer: self._note_stored(plan, bodies, answer, now_ms),
         )
+        if len(bodies) > 1 and figures.frames - before >= len(bodies):
+            self.ingested_batches += 1
         return answer.code == ResponseCode.SUCCESS
 
     def _body(self, number: int) -> bytes:
@@ -558,7 +563,11 @@ def send_request(plan: Plan, bodies: list[bytes], now_ms: int) -> RemotingComman
     if not batch:
         return request(RequestCode.SEND_MESSAGE_V2, fields, bodies[0])
     messages = [
-        Message(topic=plan.topic, body=body, keys=f"k{number}")
+        Message(
+            topic=plan.topic,
+            body=body,
+            properties={"UNIQ_KEY": f"U{number:08d}", "KEYS": f"k{number}"},
+        )
         for number, body in zip(plan.numbers, bodies, strict=True)
     ]
     return request(RequestCode.SEND_BATCH_MESSAGE, fields, encode_batch(messages))

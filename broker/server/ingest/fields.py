@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Limits of `scan`.
-FRAME_LIMIT, HEADER_LIMIT, BODY_LIMIT, PROPERTIES_LIMIT = range(4)
+FRAME_LIMIT, HEADER_LIMIT, BODY_LIMIT, PROPERTIES_LIMIT, BATCH_LIMIT = range(5)
+LIMITS: Final = 5
 
 # Header fields of a send in the order of their declaration; `scan` searches for them.
 FIELDS: Final = tuple(wire_names(SendMessageRequestHeaderV2))

@@ -8,6 +8,7 @@ form.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -28,8 +29,10 @@ from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import encode_reply_json
 from broker.remoting.protocol.serialize import MAX_HEADER_BYTES
 from broker.server.context import BrokerContext
+from broker.server.ingest.fields import LIMITS
 from broker.server.ingest.figures import IngestFigures
 from broker.server.processor.send.parts import SendParts
+from broker.server.processor.send.send import PARSED_AT_ONCE_BYTES
 from broker.server.processor.send.send_target import Target
 from broker.store.block_writer import Destination, PlainQueue
 from broker.store.ingest import columns as col
@@ -98,13 +101,14 @@ class VectorizedIngest:
         self._routes = [
             server.routes[RequestCode.SEND_MESSAGE],
             server.routes[RequestCode.SEND_MESSAGE_V2],
+            server.routes[RequestCode.SEND_BATCH_MESSAGE],
         ]
         self._rows = np.zeros((MAX_ROWS, col.ROW_COLUMNS), dtype=np.int64)
         self._places = np.zeros((MAX_PLACES, col.PLACE_COLUMNS), dtype=np.int64)
         self._text = np.zeros(TEXT_BYTES, dtype=np.uint8)
         self._out = np.zeros(OUT_BYTES, dtype=np.uint8)
         self._records = memoryview(self._out.data)
-        self._limits = np.zeros(4, dtype=np.int64)
+        self._limits = np.zeros(LIMITS, dtype=np.int64)
         self._parameters = np.zeros(col.APPEND_PARAMETERS, dtype=np.int64)
         self._segments = np.zeros((MAX_SEGMENTS, col.SEGMENT_COLUMNS), dtype=np.int64)
         self.settings_changed()
@@ -114,7 +118,7 @@ class VectorizedIngest:
         self._parts = self._make_parts()
         self._suffix = np.frombuffer(self._parts.suffix, dtype=np.uint8)
         try:
-            self._pieces, self._ends = reply_pieces(self._parts.reply)
+            self._pieces, self._ends = reply_pieces(self._parts.reply, self._parts.store_host)
         except ValueError:
             self._usable = False
             return
@@ -197,6 +201,7 @@ class VectorizedIngest:
             MAX_HEADER_BYTES,
             context.store.config.max_message_size,
             PROPERTIES_MAX_SIZE,
+            PARSED_AT_ONCE_BYTES,  # the plain path serves other requests while it reads longer ones
         )
         count, used = kernels.scan(
             view, table, self._limits, self._suffix, self._text, self._rows, self._places
@@ -251,6 +256,7 @@ class VectorizedIngest:
                 topic.stored_size,
                 0,
                 0,
+                0,
                 topic.key_prefix,
                 0,
             )
@@ -290,22 +296,22 @@ class VectorizedIngest:
         places = self._places[: len(opened)]
         queues = [None if found is None else found.queue for found in opened]
         block = build_block(self._kernels.derive, destination, self._text, rows, places, queues)
-        columns = places[:, [col.TAKEN, col.TAKEN_BYTES]].tolist()
+        columns = places[:, [col.TAKEN, col.TAKEN_BYTES, col.TAKEN_FRAMES]].tolist()
         taken = [
-            (found, count, octets)
-            for found, (count, octets) in zip(opened, columns, strict=True)
+            (found, count, octets, frames)
+            for found, (count, octets, frames) in zip(opened, columns, strict=True)
             if found is not None and count
         ]
         self._context.store.blocks.append(
-            self._records[:size], block, [(found.queue, count) for found, count, _ in taken]
+            self._records[:size], block, [(found.queue, count) for found, count, *_ in taken]
         )
-        for found, count, octets in taken:
-            self._count(found.target, octets, count)
+        for found, count, octets, frames in taken:
+            self._count(found.target, octets, count, frames)
 
-    def _count(self, target: Target, octets: int, count: int) -> None:
-        """Add to the statistics as ``count`` sends, not as one batch."""
+    def _count(self, target: Target, octets: int, count: int, frames: int) -> None:
+        """Add to the statistics as ``frames`` sends, not as one."""
         self._parts.add(target, octets, count)
-        more = count - 1
+        more = frames - 1
         target.put_nums.calls += more
         target.put_size.calls += more
         self._context.stats.put.calls += more
@@ -332,23 +338,34 @@ class VectorizedIngest:
 
     def _respond_flushed(self, peers: list[IngestPeer], rows: "Int64s") -> None:
         """Pass the responses to the group commit, one by one as the plain path does."""
-        flushed, reply = self._parts.flushed, self._parts.reply
+        parts, flushed = self._parts, self._parts.flushed
         assert flushed is not None
         queue_ids = self._places[:, col.QUEUE_ID].tolist()
-        for row in rows.tolist():
-            offset = row[col.PHYSICAL_OFFSET]
-            at = row[col.UNIQ_KEY_AT]
-            key = self._text[at : at + row[col.UNIQ_KEY_LENGTH]].tobytes()
+        an_id = b"%b%%016X" % parts.store_host.hex().upper().encode()
+        table = rows.tolist()
+        number = 0
+        while number < len(table):
+            row = table[number]
+            frame = table[number : number + 1 + row[col.MORE]]
+            number += len(frame)
+            at = row[col.REPLY_KEY_AT]
+            key = self._text[at : at + row[col.REPLY_KEY_LENGTH]].tobytes()
             place = queue_ids[row[col.PLACE]], row[col.QUEUE_OFFSET]
+            reply = parts.reply
+            if len(frame) > 1:
+                reply = reply.replace(b'"%b"' % an_id, b'"%b"' % b",".join([an_id] * len(frame)), 1)
+            offsets = [one[col.PHYSICAL_OFFSET] for one in frame]
+            end = offsets[-1] + frame[-1][col.SIZE]
             request = RemotingCommand(opaque=row[col.OPAQUE])
             connection = cast("Connection", peers[row[col.SEGMENT]])
-            flushed.wait(connection, request, reply % (offset, *place, key), offset + row[col.SIZE])
+            flushed.wait(connection, request, reply % (*offsets, *place, key), end)
 
 
-def reply_pieces(reply: bytes) -> "tuple[Bytes, Int64s]":
+def reply_pieces(reply: bytes, store_host: bytes) -> "tuple[Bytes, Int64s]":
     """Return the constant parts of a response's header, joined, and the ends of the six parts.
 
-    They are determined from an encoded response, so that its encoding has one implementation.
+    After the ends: the start of the store host's digits, with which the first part ends. All are
+    determined from an encoded response, so that its encoding has one implementation.
     ValueError if a setting contains one of the marks.
     """
     opaque = _MARKS[4]
@@ -363,5 +380,6 @@ def reply_pieces(reply: bytes) -> "tuple[Bytes, Int64s]":
         part, _, rest = rest.partition(text)
         parts.append(part)
     parts.append(rest)
-    ends = np.cumsum([len(part) for part in parts]).astype(np.int64)
-    return np.frombuffer(b"".join(parts), dtype=np.uint8), ends
+    ends = list(accumulate(map(len, parts)))
+    positions = np.array([*ends, ends[0] - 2 * len(store_host)], dtype=np.int64)
+    return np.frombuffer(b"".join(parts), dtype=np.uint8), positions

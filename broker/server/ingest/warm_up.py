@@ -25,7 +25,7 @@ def load() -> Kernels:
     kernels = Kernels(scan, append, derive, replies, CRC_TABLES)
     constant = np.frombuffer(b"\0", dtype=np.uint8)  # read-only, as are the bytes of a read
     octets = np.zeros(1, dtype=np.uint8)
-    numbers = np.zeros(6, dtype=np.int64)
+    numbers = np.zeros(8, dtype=np.int64)
     rows = np.zeros((0, col.ROW_COLUMNS), dtype=np.int64)
     entries = np.zeros((3, 4), dtype=np.int64)
     places = np.zeros((1, col.PLACE_COLUMNS), dtype=np.int64)

@@ -4,16 +4,20 @@ from typing import Final
 
 # One row per message. The columns up to BODY_LENGTH are written by `scan`: positions of texts refer
 # to the text buffer, BODY_AT to the received bytes. The others are written by `append` and
-# `replies`.
+# `replies`. The messages of a batch have equal SHARED_COLUMNS; MORE is the number of those that
+# follow in the same frame. Only the last row of a frame has a REPLY_END.
 (
     FRAME_END,
     SEGMENT,
     OPAQUE,
     PLACE,
-    FLAG,
     SYS_FLAG,
     BORN_TIMESTAMP,
     RECONSUME_TIMES,
+    REPLY_KEY_AT,
+    REPLY_KEY_LENGTH,
+    MORE,
+    FLAG,
     PROPERTIES_AT,
     PROPERTIES_LENGTH,
     UNIQ_KEY_AT,
@@ -29,8 +33,9 @@ from typing import Final
     QUEUE_OFFSET,
     TAGS_CODE,
     REPLY_END,
-) = range(23)
-ROW_COLUMNS: Final = 23
+) = range(26)
+ROW_COLUMNS: Final = 26
+SHARED_COLUMNS: Final = MORE
 
 # One row per connection of a turn: the bytes from SEGMENT_AT to SEGMENT_END are to be served; its
 # born host is at HOST_AT, and SHAPE is the row of its template. `scan` writes STOP; `append` writes
@@ -65,10 +70,11 @@ NO_FRAME, LEFT_FRAME, FULL = range(3)
     STORED_LENGTH,
     TAKEN,
     TAKEN_BYTES,
+    TAKEN_FRAMES,
     KEY_PREFIX,
     FIRST_UNIT,
-) = range(14)
-PLACE_COLUMNS: Final = 14
+) = range(15)
+PLACE_COLUMNS: Final = 15
 
 # Parameters of `append`: where the records go.
 (

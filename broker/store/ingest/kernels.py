@@ -13,58 +13,8 @@ from broker.common import sysflag
 from broker.message.record import BODY_CRC_MASK, field_position
 from broker.store.format.consumequeue import UNIT, UNIT_SIZE
 from broker.store.format.vectorized.kernels import crc32
-from broker.store.ingest.columns import (
-    BODY_AT,
-    BODY_LENGTH,
-    BODY_LENGTH_AT,
-    BORN_TIMESTAMP,
-    CAPACITY,
-    FIRST_ROW,
-    FIRST_UNIT,
-    FIXED_SIZE,
-    FLAG,
-    FRAME_END,
-    FULL,
-    HOST_AT,
-    HOST_SIZE,
-    KEY_PREFIX,
-    KEYS_AT,
-    KEYS_LENGTH,
-    LEFT_FRAME,
-    MAGIC,
-    NEXT_OFFSET,
-    OPEN,
-    PHYSICAL_OFFSET,
-    PLACE,
-    POSITION,
-    PROPERTIES_AT,
-    PROPERTIES_LENGTH,
-    QUEUE_ID,
-    QUEUE_OFFSET,
-    RECONSUME_AT,
-    RECONSUME_TIMES,
-    SEGMENT,
-    SEGMENT_AT,
-    SHAPE,
-    SHAPE_BITS,
-    SIZE,
-    START,
-    STOP,
-    STORE_TIMESTAMP,
-    STORED_AT,
-    STORED_LENGTH,
-    STORED_TIME_AT,
-    SYS_FLAG,
-    TAGS_AT,
-    TAGS_CODE,
-    TAGS_LENGTH,
-    TAKEN,
-    TAKEN_BYTES,
-    TAKEN_ROWS,
-    TOPIC_SYS_FLAG,
-    UNIQ_KEY_AT,
-    UNIQ_KEY_LENGTH,
-)
+from broker.store.ingest import columns as col
+from broker.store.ingest.octets import copy, put16, put32, put64
 
 _MAGIC_FIELD = field_position("magicCode")
 _CRC_FIELD = field_position("bodyCRC")
@@ -83,33 +33,6 @@ _SPACE = 32
 _INT32_MAX = 0x7FFFFFFF
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _put16(out, at, value):
-    out[at] = np.uint8(value >> 8 & 0xFF)
-    out[at + 1] = np.uint8(value & 0xFF)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _put32(out, at, value):
-    _put16(out, at, value >> 16)
-    _put16(out, at + 2, value)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _put64(out, at, value):
-    _put32(out, at, value >> 32)
-    _put32(out, at + 4, value)
-
-
-@njit(cache=True, nogil=True)
-def _copy(out, at, data, start, length):
-    """Copy bytes; the caller has compared both ranges with the lengths of the arrays."""
-    target = out[at : at + length]
-    source = data[start : start + length]
-    for index in range(length):
-        target[index] = source[index]
-
-
 @njit(cache=True, nogil=True)
 def _tags_code(text, at, length):
     value = np.uint32(0)
@@ -121,31 +44,44 @@ def _tags_code(text, at, length):
 @njit(cache=True, nogil=True)
 def _fixed_part(out, at, template, shape, row, place, parameters):
     """Write the fixed fields of a record; the template has the store host and zeros."""
-    _copy(out, at, template, 0, shape[FIXED_SIZE])
-    _put32(out, at, row[SIZE])
-    _put32(out, at + _MAGIC_FIELD, place[MAGIC])
-    _put32(out, at + _QUEUE_ID_FIELD, place[QUEUE_ID])
-    _put32(out, at + _FLAG_FIELD, row[FLAG])
-    _put64(out, at + _QUEUE_OFFSET_FIELD, row[QUEUE_OFFSET])
-    _put64(out, at + _PHYSICAL_OFFSET_FIELD, row[PHYSICAL_OFFSET])
-    _put32(out, at + _SYS_FLAG_FIELD, row[SYS_FLAG] & ~_V6_BITS | shape[SHAPE_BITS])
-    _put64(out, at + _BORN_FIELD, row[BORN_TIMESTAMP])
-    _put64(out, at + shape[STORED_TIME_AT], parameters[STORE_TIMESTAMP])
-    _put32(out, at + shape[RECONSUME_AT], row[RECONSUME_TIMES])
-    _put32(out, at + shape[BODY_LENGTH_AT], row[BODY_LENGTH])
+    copy(out, at, template, 0, shape[col.FIXED_SIZE])
+    put32(out, at, row[col.SIZE])
+    put32(out, at + _MAGIC_FIELD, place[col.MAGIC])
+    put32(out, at + _QUEUE_ID_FIELD, place[col.QUEUE_ID])
+    put32(out, at + _FLAG_FIELD, row[col.FLAG])
+    put64(out, at + _QUEUE_OFFSET_FIELD, row[col.QUEUE_OFFSET])
+    put64(out, at + _PHYSICAL_OFFSET_FIELD, row[col.PHYSICAL_OFFSET])
+    put32(out, at + _SYS_FLAG_FIELD, row[col.SYS_FLAG] & ~_V6_BITS | shape[col.SHAPE_BITS])
+    put64(out, at + _BORN_FIELD, row[col.BORN_TIMESTAMP])
+    put64(out, at + shape[col.STORED_TIME_AT], parameters[col.STORE_TIMESTAMP])
+    put32(out, at + shape[col.RECONSUME_AT], row[col.RECONSUME_TIMES])
+    put32(out, at + shape[col.BODY_LENGTH_AT], row[col.BODY_LENGTH])
+
+
+@njit(cache=True, nogil=True)
+def _sizes(rows, fixed, place):
+    """Note the sizes of the records of one frame; return their sum."""
+    total = np.int64(0)
+    for number in range(rows.shape[0]):
+        row = rows[number]
+        row[col.SIZE] = (
+            fixed + row[col.BODY_LENGTH] + place[col.STORED_LENGTH] + 2 + row[col.PROPERTIES_LENGTH]
+        )
+        total += row[col.SIZE]
+    return total
 
 
 @njit(cache=True, nogil=True)
 def _variable_part(out, at, data, text, stored, row, place, tables):
     """Write checksum, body, topic and properties of the record whose fixed part ends at ``at``."""
-    length = row[BODY_LENGTH]
-    crc = np.int64(crc32(data, row[BODY_AT], row[BODY_AT] + length, tables))
-    _copy(out, at, data, row[BODY_AT], length)
+    length = row[col.BODY_LENGTH]
+    crc = np.int64(crc32(data, row[col.BODY_AT], row[col.BODY_AT] + length, tables))
+    copy(out, at, data, row[col.BODY_AT], length)
     at += length
-    _copy(out, at, stored, place[STORED_AT], place[STORED_LENGTH])
-    at += place[STORED_LENGTH]
-    _put16(out, at, row[PROPERTIES_LENGTH])
-    _copy(out, at + 2, text, row[PROPERTIES_AT], row[PROPERTIES_LENGTH])
+    copy(out, at, stored, place[col.STORED_AT], place[col.STORED_LENGTH])
+    at += place[col.STORED_LENGTH]
+    put16(out, at, row[col.PROPERTIES_LENGTH])
+    copy(out, at + 2, text, row[col.PROPERTIES_AT], row[col.PROPERTIES_LENGTH])
     return crc & BODY_CRC_MASK
 
 
@@ -156,52 +92,56 @@ def append(data, text, rows, segments, places, stored, templates, shapes, parame
     ``places`` has the open queues with their next offsets, ``stored`` the topics as in a record,
     ``templates`` and ``shapes`` the fixed part of a record by SHAPE, ``parameters`` the
     destination. A row whose queue is not open ends its segment as a frame that is left; the rows of
-    the records written move to the start of the table. Stops before a row that does not fit into
+    the records written move to the start of the table. Stops before a frame that does not fit into
     the file or into ``out``: its segment and all after it are FULL.
+
+    **Source:** RocketMQ CommitLog#asyncPutMessages: the records of a batch are in one file.
     """
     at = np.int64(0)
     count = 0
-    limit = min(parameters[CAPACITY], np.int64(out.shape[0]))
+    limit = min(parameters[col.CAPACITY], np.int64(out.shape[0]))
     for number in range(segments.shape[0]):
-        segments[number, POSITION] = segments[number, SEGMENT_AT]
-        segments[number, FIRST_ROW] = 0
-        segments[number, TAKEN_ROWS] = 0
+        segments[number, col.POSITION] = segments[number, col.SEGMENT_AT]
+        segments[number, col.FIRST_ROW] = 0
+        segments[number, col.TAKEN_ROWS] = 0
     closed = np.int64(-1)
+    next_frame = np.int64(0)
     for number in range(rows.shape[0]):
         row = rows[number]
-        if row[SEGMENT] == closed:
+        if row[col.SEGMENT] == closed:
             continue
-        segment = segments[row[SEGMENT]]
-        place = places[row[PLACE]]
-        if not place[OPEN]:
-            closed = row[SEGMENT]
-            segment[STOP] = LEFT_FRAME
-            continue
-        shape = shapes[segment[SHAPE]]
-        fixed = shape[FIXED_SIZE]
-        size = fixed + row[BODY_LENGTH] + place[STORED_LENGTH] + 2 + row[PROPERTIES_LENGTH]
-        if at + size > limit:
-            for later in range(row[SEGMENT], segments.shape[0]):
-                segments[later, STOP] = FULL
-            break
-        row[SIZE] = size
-        row[PHYSICAL_OFFSET] = parameters[START] + at
-        row[QUEUE_OFFSET] = place[NEXT_OFFSET]
-        row[SYS_FLAG] |= place[TOPIC_SYS_FLAG]
-        row[TAGS_CODE] = _tags_code(text, row[TAGS_AT], row[TAGS_LENGTH])
-        template = templates[segment[SHAPE]]
+        segment = segments[row[col.SEGMENT]]
+        place = places[row[col.PLACE]]
+        shape = shapes[segment[col.SHAPE]]
+        if number >= next_frame:
+            if not place[col.OPEN]:
+                closed = row[col.SEGMENT]
+                segment[col.STOP] = col.LEFT_FRAME
+                continue
+            next_frame = number + 1 + row[col.MORE]
+            if at + _sizes(rows[number:next_frame], shape[col.FIXED_SIZE], place) > limit:
+                for later in range(row[col.SEGMENT], segments.shape[0]):
+                    segments[later, col.STOP] = col.FULL
+                break
+            place[col.TAKEN_FRAMES] += 1
+        row[col.PHYSICAL_OFFSET] = parameters[col.START] + at
+        row[col.QUEUE_OFFSET] = place[col.NEXT_OFFSET]
+        row[col.SYS_FLAG] |= place[col.TOPIC_SYS_FLAG]
+        row[col.TAGS_CODE] = _tags_code(text, row[col.TAGS_AT], row[col.TAGS_LENGTH])
+        template = templates[segment[col.SHAPE]]
         _fixed_part(out, at, template, shape, row, place, parameters)
-        _copy(out, at + _HOST_FIELD, data, segment[HOST_AT], shape[HOST_SIZE])
-        crc = _variable_part(out, at + fixed, data, text, stored, row, place, tables)
-        _put32(out, at + _CRC_FIELD, crc)
-        if not segment[TAKEN_ROWS]:
-            segment[FIRST_ROW] = count
-        segment[TAKEN_ROWS] += 1
-        segment[POSITION] = row[FRAME_END]
-        place[NEXT_OFFSET] += 1
-        place[TAKEN] += 1
-        place[TAKEN_BYTES] += size
-        at += size
+        copy(out, at + _HOST_FIELD, data, segment[col.HOST_AT], shape[col.HOST_SIZE])
+        part = at + shape[col.FIXED_SIZE]
+        crc = _variable_part(out, part, data, text, stored, row, place, tables)
+        put32(out, at + _CRC_FIELD, crc)
+        if not segment[col.TAKEN_ROWS]:
+            segment[col.FIRST_ROW] = count
+        segment[col.TAKEN_ROWS] += 1
+        segment[col.POSITION] = row[col.FRAME_END]
+        place[col.NEXT_OFFSET] += 1
+        place[col.TAKEN] += 1
+        place[col.TAKEN_BYTES] += row[col.SIZE]
+        at += row[col.SIZE]
         if number > count:
             rows[count] = row
         count += 1
@@ -221,7 +161,7 @@ def _key_hash(prefix, text, at, length):
 @njit(cache=True, nogil=True)
 def _put_entry(entries, count, hashed, row):
     entries[0, count] = hashed if hashed <= _INT32_MAX else 0
-    entries[1, count] = row[PHYSICAL_OFFSET]
+    entries[1, count] = row[col.PHYSICAL_OFFSET]
 
 
 @njit(cache=True, nogil=True)
@@ -234,30 +174,30 @@ def derive(text, rows, places, units, entries):
     """
     first = np.int64(0)
     for number in range(places.shape[0]):
-        places[number, FIRST_UNIT] = first
-        first += places[number, TAKEN] if places[number, OPEN] else 0
+        places[number, col.FIRST_UNIT] = first
+        first += places[number, col.TAKEN] if places[number, col.OPEN] else 0
     if first * UNIT_SIZE > units.shape[0]:
         return -1
     count = 0
     for number in range(rows.shape[0]):
         row = rows[number]
-        place = places[row[PLACE]]
-        before = row[QUEUE_OFFSET] - (place[NEXT_OFFSET] - place[TAKEN])
-        at = (place[FIRST_UNIT] + before) * UNIT_SIZE
+        place = places[row[col.PLACE]]
+        before = row[col.QUEUE_OFFSET] - (place[col.NEXT_OFFSET] - place[col.TAKEN])
+        at = (place[col.FIRST_UNIT] + before) * UNIT_SIZE
         if before < 0 or at < 0 or at + UNIT_SIZE > units.shape[0]:
             return -1
-        _put64(units, at + _UNIT_OFFSET_FIELD, row[PHYSICAL_OFFSET])
-        _put32(units, at + _UNIT_SIZE_FIELD, row[SIZE])
-        _put64(units, at + _UNIT_CODE_FIELD, row[TAGS_CODE])
+        put64(units, at + _UNIT_OFFSET_FIELD, row[col.PHYSICAL_OFFSET])
+        put32(units, at + _UNIT_SIZE_FIELD, row[col.SIZE])
+        put64(units, at + _UNIT_CODE_FIELD, row[col.TAGS_CODE])
         # Each word takes a byte and a separator at least.
-        if count + 2 + row[KEYS_LENGTH] // 2 > entries.shape[1]:
+        if count + 2 + row[col.KEYS_LENGTH] // 2 > entries.shape[1]:
             return -1
-        prefix = place[KEY_PREFIX]
-        hashed = _key_hash(prefix, text, row[UNIQ_KEY_AT], row[UNIQ_KEY_LENGTH])
+        prefix = place[col.KEY_PREFIX]
+        hashed = _key_hash(prefix, text, row[col.UNIQ_KEY_AT], row[col.UNIQ_KEY_LENGTH])
         _put_entry(entries, count, hashed, row)
         count += 1
-        start = row[KEYS_AT]
-        stop = start + row[KEYS_LENGTH]
+        start = row[col.KEYS_AT]
+        stop = start + row[col.KEYS_LENGTH]
         position = start
         while position <= stop and stop > start:
             if position == stop or text[position] == _SPACE:

@@ -6,11 +6,18 @@ import pytest
 
 from broker.remoting import ingest as seam
 from broker.remoting.endpoint import Endpoint
-from broker.remoting.ingest import MAX_LEFT, SMALL_TURNS, Segment, starts_with_send
+from broker.remoting.ingest import (
+    MAX_LEFT,
+    MESSAGES_PER_FRAME,
+    SMALL_TURNS,
+    Segment,
+    count_frames,
+    starts_with_send,
+)
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request, response
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
-from tests.support.send_frames import send_frame
+from tests.support.send_frames import batch_frame, items_of, send_frame
 
 BODY = bytes(1_024)
 LEAST_FRAMES = 4
@@ -352,9 +359,31 @@ def test_bytes_after_taken_frames_are_not_another_protocol(serve) -> None:
 
 
 @pytest.mark.parametrize("rocketmq", [False, True])
-@pytest.mark.parametrize("code", [10, 310])
+@pytest.mark.parametrize("code", [10, 310, 320])
 def test_a_send_is_known_by_its_first_bytes(code: int, rocketmq: bool) -> None:
     assert starts_with_send(send_frame(1, code=code, rocketmq=rocketmq))
-    for other in (11, 34, 311, 320):
+    for other in (11, 34, 311, 321):
         assert not starts_with_send(send_frame(1, code=other, rocketmq=rocketmq))
     assert not starts_with_send(b"")
+
+
+@pytest.mark.parametrize("rocketmq", [False, True])
+def test_a_batch_counts_as_frames_that_cost_as_much(rocketmq: bool) -> None:
+    batch = batch_frame(1, items_of(1, 32, 100), rocketmq=rocketmq)
+    single = send_frame(1, rocketmq=rocketmq, body=b"b" * len(batch))
+    # The first message is taken as the length of all.
+    assert abs(count_frames(batch, 0) - 1 - 32 // MESSAGES_PER_FRAME) <= 1
+    assert count_frames(single, 0) == 1
+    assert count_frames(single + batch, len(single)) == count_frames(batch, 0)
+    assert count_frames(batch[:-1], 0) == 1
+    for frames in (batch, single):
+        assert count_frames(frames * seam.LEAST_FRAMES, 0) == seam.LEAST_FRAMES
+
+
+def test_a_hostile_batch_has_a_count() -> None:
+    frame = bytearray(batch_frame(1, b"\0\0\0\0rest"))
+    for at in range(8):
+        for value in (0, 127, 255):
+            changed = frame[:at] + bytes((value,)) + frame[at + 1 :]
+            for size in (4, 7, 8, 30, len(frame)):
+                assert 1 <= count_frames(bytes(changed[:size]), 0) <= 1 + size

@@ -51,7 +51,9 @@ def show(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 def record(rng: random.Random, flush: str, *, lives: int = 1, steps: int = STEPS) -> Recording:
     def script(traffic: Traffic) -> None:
         traffic.steps(steps // lives)
-        while is_forced() and not traffic.broker.context.ingest.frames:
+        while is_forced() and not (
+            traffic.ingested_batches and traffic.broker.context.ingest.frames
+        ):
             traffic.step()
 
     recording = Recording(rng, flush)

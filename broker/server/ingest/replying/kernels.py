@@ -6,39 +6,10 @@ It writes to arrays of Python only, each write after a comparison with the lengt
 import numpy as np
 from numba import njit
 
-from broker.store.ingest.columns import (
-    OPAQUE,
-    PHYSICAL_OFFSET,
-    PLACE,
-    QUEUE_ID,
-    QUEUE_OFFSET,
-    REPLY_END,
-    UNIQ_KEY_AT,
-    UNIQ_KEY_LENGTH,
-)
+from broker.store.ingest import columns as col
+from broker.store.ingest.octets import copy, put32
 
-_MINUS, _ZERO = 45, 48
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _put16(out, at, value):
-    out[at] = np.uint8(value >> 8 & 0xFF)
-    out[at + 1] = np.uint8(value & 0xFF)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _put32(out, at, value):
-    _put16(out, at, value >> 16)
-    _put16(out, at + 2, value)
-
-
-@njit(cache=True, nogil=True)
-def _copy(out, at, data, start, length):
-    """Copy bytes; the caller has compared both ranges with the lengths of the arrays."""
-    target = out[at : at + length]
-    source = data[start : start + length]
-    for index in range(length):
-        target[index] = source[index]
+_MINUS, _ZERO, _COMMA = 45, 48, 44
 
 
 @njit(cache=True, nogil=True)
@@ -71,38 +42,56 @@ def _put_hex(out, at, value):
 @njit(cache=True, nogil=True)
 def _put_piece(out, at, pieces, ends, number):
     start = ends[number - 1] if number else np.int64(0)
-    _copy(out, at, pieces, start, ends[number] - start)
+    copy(out, at, pieces, start, ends[number] - start)
     return at + ends[number] - start
 
 
 @njit(cache=True, nogil=True)
+def _put_ids(out, at, rows, pieces, prefix):
+    """Write the ids of the messages of a frame, from the hexadecimal digits of the first one on.
+
+    ``prefix`` is the part of ``pieces`` that each id starts with. Returns the position after them.
+    """
+    at = _put_hex(out, at, rows[0, col.PHYSICAL_OFFSET])
+    for number in range(1, rows.shape[0]):
+        out[at] = _COMMA
+        copy(out, at + 1, pieces, prefix[0], prefix[1] - prefix[0])
+        at = _put_hex(out, at + 1 + prefix[1] - prefix[0], rows[number, col.PHYSICAL_OFFSET])
+    return at
+
+
+@njit(cache=True, nogil=True)
 def replies(text, rows, places, pieces, ends, out):
-    """Write the responses to ``rows`` into ``out``; return the number that fitted.
+    """Write one response per frame of ``rows`` into ``out``; return the rows whose one fitted.
 
     ``pieces`` is the constant text of a response header, ``ends`` the ends of the parts before
-    physical offset, queue id, queue offset, UNIQ_KEY, opaque, and of the last one. REPLY_END
-    becomes the end of each response.
+    physical offset, queue id, queue offset, UNIQ_KEY, opaque, and of the last one, then the start
+    of the store host's digits, with which the first part ends.
     """
     at = np.int64(0)
-    for number in range(rows.shape[0]):
+    number = 0
+    prefix = (ends[6], ends[0])
+    while number < rows.shape[0]:
         row = rows[number]
+        after = number + 1 + row[col.MORE]
         # 8 bytes of lengths, 16 digits, and at most 20 characters for each of three numbers.
-        most = 84 + ends[5] + row[UNIQ_KEY_LENGTH]
+        most = 84 + ends[5] + row[col.REPLY_KEY_LENGTH] + row[col.MORE] * (17 + ends[0] - ends[6])
         if at + most > out.shape[0]:
-            return number
+            break
         start = at
         at = _put_piece(out, at + 8, pieces, ends, 0)
-        at = _put_hex(out, at, row[PHYSICAL_OFFSET])
+        at = _put_ids(out, at, rows[number:after], pieces, prefix)
         at = _put_piece(out, at, pieces, ends, 1)
-        at = _put_decimal(out, at, places[row[PLACE], QUEUE_ID])
+        at = _put_decimal(out, at, places[row[col.PLACE], col.QUEUE_ID])
         at = _put_piece(out, at, pieces, ends, 2)
-        at = _put_decimal(out, at, row[QUEUE_OFFSET])
+        at = _put_decimal(out, at, row[col.QUEUE_OFFSET])
         at = _put_piece(out, at, pieces, ends, 3)
-        _copy(out, at, text, row[UNIQ_KEY_AT], row[UNIQ_KEY_LENGTH])
-        at = _put_piece(out, at + row[UNIQ_KEY_LENGTH], pieces, ends, 4)
-        at = _put_decimal(out, at, row[OPAQUE])
+        copy(out, at, text, row[col.REPLY_KEY_AT], row[col.REPLY_KEY_LENGTH])
+        at = _put_piece(out, at + row[col.REPLY_KEY_LENGTH], pieces, ends, 4)
+        at = _put_decimal(out, at, row[col.OPAQUE])
         at = _put_piece(out, at, pieces, ends, 5)
-        _put32(out, start, at - start - 4)
-        _put32(out, start + 4, at - start - 8)
-        row[REPLY_END] = at
-    return rows.shape[0]
+        put32(out, start, at - start - 4)
+        put32(out, start + 4, at - start - 8)
+        rows[after - 1, col.REPLY_END] = at
+        number = after
+    return number

@@ -5,13 +5,28 @@ import struct
 
 import pytest
 
+pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
 from broker.common.topic import PERM_READ
+from broker.message.batch import encode_batch
 from broker.remoting.ingest import LEAST_FRAMES
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import encode_frame
+from broker.server.ingest.vectorized_ingest import MAX_ROWS
 from tests.support.desk import Desk
-from tests.support.send_frames import send_frame, unusual_frame
+from tests.support.send_frames import (
+    batch_frame,
+    hostile_batch,
+    hostile_batches,
+    hostile_items,
+    items_of,
+    raw_item,
+    send_frame,
+    unusual_frame,
+)
 from tests.support.stores import make_inner
 
 
@@ -25,11 +40,21 @@ def orders(desk: Desk) -> None:
 def stream(rng: random.Random, frames: int, unusual: float) -> bytes:
     """Frames, a share of which are not ordinary."""
     return b"".join(
-        unusual_frame(rng, number)
+        rng.choice((unusual_frame, hostile_batch))(rng, number)
         if rng.random() < unusual
-        else send_frame(number, rocketmq=rng.random() < 0.3)
+        else ordinary_frame(rng, number)
         for number in range(frames)
     )
+
+
+def ordinary_frame(rng: random.Random, number: int) -> bytes:
+    """A single message, or a batch."""
+    rocketmq = rng.random() < 0.3
+    if rng.random() < 0.7:
+        return send_frame(number, rocketmq=rocketmq)
+    code = rng.choice((RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2))
+    items = items_of(number, rng.choice((1, 2, 5, 20)))
+    return batch_frame(number, items, code=code, rocketmq=rocketmq)
 
 
 def reads_of(rng: random.Random, streams: list[bytes], least: int = 1) -> list[tuple[int, bytes]]:
@@ -72,6 +97,92 @@ def test_ordinary_sends_take_the_vectorized_path(compare, rocketmq, flush, watch
 def test_the_long_form_takes_the_vectorized_path(compare) -> None:
     data = b"".join(send_frame(number, code=RequestCode.SEND_MESSAGE) for number in range(32))
     assert compare([(0, data)], orders).taken == 32
+
+
+@pytest.mark.parametrize("rocketmq", [False, True])
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_ordinary_batches_take_the_vectorized_path(compare, rocketmq, flush, watched) -> None:
+    reads = [
+        (peer, b"".join(batch_frame(n, items_of(n, 16), rocketmq=rocketmq) for n in range(8)))
+        for peer in range(3)
+    ]
+    outcome = compare(reads, orders, watched=watched, flushDiskType=flush)
+    assert outcome.taken == 3 * 8 * 16
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_a_batch_cut_at_any_byte_has_the_same_effect(compare, flush) -> None:
+    data = batch_frame(1, items_of(1, 3)) + send_frame(2)
+    reads = [(0, part) for at in range(1, len(data)) for part in (data[:at], data[at:])]
+    outcome = compare(reads, orders, least_frames=1, flushDiskType=flush)
+    assert outcome.taken > 3 * len(data)
+
+
+@pytest.mark.parametrize("rocketmq", [False, True])
+def test_any_changed_byte_of_a_message_has_the_same_effect(compare, rng, rocketmq) -> None:
+    body = encode_batch(items_of(4, 2))
+    reads = []
+    for at in range(len(body)):
+        for value in (rng.choice((0, 1, 2, 128, 255)), body[at] ^ 1 << rng.randrange(8)):
+            changed = body[:at] + bytes((value,)) + body[at + 1 :]
+            frame = batch_frame(at, changed, rocketmq=rocketmq)
+            reads.append((len(reads) % 90, send_frame(1) + frame + batch_frame(2, items_of(2, 1))))
+    compare(reads, orders, least_frames=1)
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_hostile_batches_have_the_same_effect(compare, flush) -> None:
+    batches = [batch_frame(1, **fields) for fields in hostile_batches()]
+    for item in hostile_items():
+        for items in ((item,), (raw_item(), item), (item, raw_item())):
+            batches.append(batch_frame(2, b"".join(items)))
+    batches.append(batch_frame(3, b"\0"))
+    reads = [(n % 90, send_frame(5) + data + batch_frame(6)) for n, data in enumerate(batches)]
+    outcome = compare(reads, orders, least_frames=1, flushDiskType=flush)
+    assert outcome.taken >= len(batches)
+
+
+TEXTS = st.binary(max_size=40) | st.sampled_from([b"", b"UNIQ_KEY\x01k\x02TAGS\x01t\x02"])
+ITEMS = st.builds(raw_item, st.binary(max_size=90), TEXTS, magic=st.sampled_from([0, 0, 0, 1]))
+BATCHES = st.lists(ITEMS, max_size=5).map(b"".join) | st.integers(1, 40).map(
+    lambda count: encode_batch(items_of(count, count))
+)
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    print_blob=True,
+    phases=[Phase.explicit, Phase.generate],  # two stores per example: shrinking takes minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(batches=st.lists(BATCHES, min_size=20, max_size=60), cut=st.integers(1, 9_000))
+def test_any_batches_have_the_same_effect(compare, batches, cut) -> None:
+    data = b"".join(batch_frame(number, body) for number, body in enumerate(batches))
+    reads = [(0, data[at : at + cut]) for at in range(0, len(data), cut)]
+    compare(reads, orders, least_frames=1)
+
+
+def test_a_batch_rolls_the_log_where_the_plain_path_does(compare) -> None:
+    rng = random.Random(9)
+    data = b"".join(
+        batch_frame(n, items_of(n, rng.randrange(1, 60), rng.randrange(1, 900))) for n in range(60)
+    )
+    outcome = compare(reads_of(rng, [data], least=60_000), orders, least_frames=1)
+    assert outcome.taken > 500
+    assert sum(name.startswith("commitlog/") for name in outcome.files) > 4
+
+
+def test_a_batch_beyond_a_table_takes_the_plain_path(compare) -> None:
+    key = b"UNIQ_KEY\x01k"
+    many = raw_item(b"", key) * (MAX_ROWS + 1)
+    most = raw_item(b"", key) * (MAX_ROWS - 1)
+    first = batch_frame(1, most) + batch_frame(2, many) + batch_frame(3) + send_frame(4)
+    outcome = compare([(0, first)], orders, least_frames=1)
+    assert outcome.taken == MAX_ROWS - 1 + 4 + 1
+    long = batch_frame(5, items_of(1, 40, 2_000))
+    assert compare([(0, long)], orders, least_frames=1).taken == 0
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -194,7 +305,11 @@ def test_topics_that_need_the_plain_path_get_it(compare) -> None:
             desk.send(name)
 
     topics = ("Orders", "Multi", "ReadOnly", "Batch", "Orders", "Orders")
-    data = b"".join(send_frame(n, b=topics[n % len(topics)], e="0") for n in range(90))
+    frames = (send_frame, batch_frame)
+    data = b"".join(
+        frames[n // 8 % 2](n, b=topics[n % len(topics)], e="0")  # type: ignore[operator]
+        for n in range(90)
+    )
     singly = b"".join(send_frame(n, b="Multi", e="0") for n in range(30))
     assert compare([(0, data), (1, singly)], prepare).taken >= 30
 

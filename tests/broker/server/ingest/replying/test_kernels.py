@@ -31,13 +31,13 @@ def compose(room: int) -> tuple[int, bytes, bytes]:
         row = rows[number]
         row[[col.OPAQUE, col.PHYSICAL_OFFSET]] = opaque, physical_offset
         row[[col.QUEUE_OFFSET, col.PLACE]] = queue_offset, number
-        row[[col.UNIQ_KEY_AT, col.UNIQ_KEY_LENGTH]] = number, 4
+        row[[col.REPLY_KEY_AT, col.REPLY_KEY_LENGTH]] = number, 4
         places[number, col.QUEUE_ID] = queue_id
         key = TEXT[number : number + 4]
         expected += encode_reply_json(
             opaque, 0, REPLY % (physical_offset, queue_id, queue_offset, key)
         )
-    pieces, ends = reply_pieces(REPLY)
+    pieces, ends = reply_pieces(REPLY, b"\x7f")
     out = np.zeros(room, dtype=np.uint8)
     text = np.frombuffer(TEXT, dtype=np.uint8).copy()
     count = int(replies(text, rows, places, pieces, ends, out))
@@ -64,4 +64,4 @@ def test_only_whole_responses_are_written() -> None:
 
 def test_a_setting_that_contains_a_mark_is_refused() -> None:
     with pytest.raises(ValueError, match="constant text"):
-        reply_pieces(REPLY.replace(b'"R"', b'"1911191119"'))
+        reply_pieces(REPLY.replace(b'"R"', b'"1911191119"'), b"\x7f")

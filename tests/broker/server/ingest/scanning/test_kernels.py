@@ -17,87 +17,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.message.properties import PROPERTIES_MAX_SIZE, decode_properties, peek_property
+from broker.message.properties import PROPERTIES_MAX_SIZE
 from broker.remoting.protocol.codes import RequestCode
-from broker.remoting.protocol.framing import FRAME_LIMIT_BYTES, FrameDecoder
-from broker.remoting.protocol.serialize import MAX_HEADER_BYTES
 from broker.server.ingest.scanning.kernels import scan
-from broker.server.processor.send.send_target import SHORT_NAMES, is_special
-from broker.store.format.consumequeue import peek_tags
-from broker.store.format.indexfile import message_keys, peek_message_keys
+from broker.server.processor.send.send_target import SHORT_NAMES
 from broker.store.ingest import columns as col
+from tests.support.ingest_scan import LIMITS, SUFFIX, check
 from tests.support.send_frames import send_fields, send_frame, unusual_frame
 
-SUFFIX = b"MSG_REGION\x01R\x02TRACE_ON\x01true\x02CLUSTER\x01C\x02"
-LIMITS = np.array([FRAME_LIMIT_BYTES, MAX_HEADER_BYTES, 4 << 20, PROPERTIES_MAX_SIZE])
 NAMES = [*send_fields(0), *SHORT_NAMES, "j", "n", "x", "longer"]
-
-
-class Scanned:
-    """The tables after one call."""
-
-    def __init__(
-        self, data: bytes, start: int = 0, *, rows: int = 64, text: int = 1 << 17, places: int = 16
-    ) -> None:
-        self.data = data
-        self.rows = np.zeros((rows, col.ROW_COLUMNS), dtype=np.int64)
-        self.places = np.zeros((places, col.PLACE_COLUMNS), dtype=np.int64)
-        self.text = np.zeros(text, dtype=np.uint8)
-        view = np.frombuffer(data or b"\0", dtype=np.uint8)
-        suffix = np.frombuffer(SUFFIX, dtype=np.uint8)
-        segments = np.zeros((1, col.SEGMENT_COLUMNS), dtype=np.int64)
-        segments[0, [col.SEGMENT_AT, col.SEGMENT_END]] = start, len(data)
-        found = scan(view, segments, LIMITS, suffix, self.text, self.rows, self.places)
-        self.count, self.used = map(int, found)
-        self.position = int(self.rows[self.count - 1, col.FRAME_END]) if self.count else start
-        self.stop = int(segments[0, col.STOP])
-
-    def slice(self, row: Any, column: int) -> bytes:
-        at = int(row[column])
-        return self.text[at : at + int(row[column + 1])].tobytes()
-
-
-def check(data: bytes, start: int = 0, **tables: int) -> Scanned:
-    """Compare every row with the frame that the plain path decodes."""
-    found = Scanned(data, start, **tables)
-    before = start
-    for row in found.rows[: found.count]:
-        end = int(row[col.FRAME_END])
-        (command,) = FrameDecoder().feed(data[before:end])
-        compare_row(found, row, command)
-        before = end
-    assert found.position == before
-    return found
-
-
-def compare_row(found: Scanned, row: Any, command: Any) -> None:
-    ext = command.ext_fields
-    if command.code == RequestCode.SEND_MESSAGE:
-        ext = {SHORT_NAMES.get(name, name): value for name, value in ext.items()}
-    else:
-        assert command.code == RequestCode.SEND_MESSAGE_V2
-    assert (command.flag, command.opaque) == (0, row[col.OPAQUE])
-    assert ext.get("m") != "true"
-    numbers = [int(ext[name]) for name in "efgh"] + [int(ext.get("j") or 0)]
-    place = found.places[int(row[col.PLACE])]
-    at = int(place[col.TOPIC_AT])
-    assert found.data[at : at + int(place[col.TOPIC_LENGTH])].decode() == ext["b"]
-    columns = (col.SYS_FLAG, col.BORN_TIMESTAMP, col.FLAG, col.RECONSUME_TIMES)
-    assert numbers == [place[col.QUEUE_ID], *(row[column] for column in columns)]
-    raw = ext["i"].encode()
-    assert not is_special(ext["i"])
-    properties = found.slice(row, col.PROPERTIES_AT)
-    assert properties == (raw if raw.endswith(b"\x02") else raw + b"\x02") + SUFFIX
-    assert decode_properties(raw.decode()).get("WAIT") != "false"
-    uniq_key = found.slice(row, col.UNIQ_KEY_AT)
-    assert uniq_key == peek_property(raw, b"UNIQ_KEY")
-    assert json.dumps(uniq_key.decode()) == f'"{uniq_key.decode()}"'
-    assert found.slice(row, col.TAGS_AT) == peek_tags(properties)
-    keys = found.slice(row, col.KEYS_AT).decode()
-    words = message_keys(uniq_key.decode(), keys)
-    assert words == [word.decode() for word in peek_message_keys(properties)]
-    body = int(row[col.BODY_AT])
-    assert found.data[body : body + int(row[col.BODY_LENGTH])] == command.body
 
 
 def ordinary(count: int, **how: Any) -> bytes:

@@ -1,0 +1,75 @@
+"""Small parts of the compiled loops: big-endian numbers and copies of bytes (extra ``fast``).
+
+None checks a position: the caller has compared it with the length of the array.
+"""
+
+import numpy as np
+from numba import njit
+
+_INT32_MAX = 0x7FFFFFFF
+
+
+@njit(cache=True, nogil=True, inline="always")
+def u32(data, at):
+    """Unsigned number of 4 bytes."""
+    return (
+        np.int64(data[at]) << 24
+        | np.int64(data[at + 1]) << 16
+        | np.int64(data[at + 2]) << 8
+        | np.int64(data[at + 3])
+    )
+
+
+@njit(cache=True, nogil=True, inline="always")
+def i32(data, at):
+    """Signed number of 4 bytes."""
+    value = u32(data, at)
+    return value - (1 << 32) if value > _INT32_MAX else value
+
+
+@njit(cache=True, nogil=True, inline="always")
+def put16(out, at, value):
+    """Write the low 2 bytes of a number."""
+    out[at] = np.uint8(value >> 8 & 0xFF)
+    out[at + 1] = np.uint8(value & 0xFF)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def put32(out, at, value):
+    """Write the low 4 bytes of a number."""
+    put16(out, at, value >> 16)
+    put16(out, at + 2, value)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def put64(out, at, value):
+    """Write a number of 8 bytes."""
+    put32(out, at, value >> 32)
+    put32(out, at + 4, value)
+
+
+@njit(cache=True, nogil=True)
+def copy(out, at, data, start, length):
+    """Copy bytes."""
+    target = out[at : at + length]
+    source = data[start : start + length]
+    for index in range(length):
+        target[index] = source[index]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def equal(data, at, name, length):
+    """Whether ``length`` bytes are those of ``name``."""
+    for index in range(length):
+        if data[at + index] != name[index]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def is_ascii(data, at, stop):
+    """Whether no byte is above 127."""
+    high = np.uint8(0)
+    for position in range(at, stop):
+        high |= data[position]
+    return high < 128
