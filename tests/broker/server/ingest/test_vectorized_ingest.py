@@ -9,8 +9,9 @@ from broker.common.topic import PERM_READ
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import encode_frame
+from broker.server.metrics.message_type import FIFO, NUMS
 from tests.support.desk import Desk
-from tests.support.send_frames import send_frame, unusual_frame
+from tests.support.send_frames import send_fields, send_frame, unusual_frame
 from tests.support.stores import make_inner
 
 
@@ -169,3 +170,23 @@ def test_records_after_a_put_that_failed_in_a_new_file_have_its_offsets(compare,
     outcome = compare([(0, data)], prepare, flushDiskType=flush)
     assert outcome.taken == 40
     assert sum(name.startswith("commitlog/") for name in outcome.files) == 2
+
+
+@pytest.mark.parametrize("exporter", ["DISABLE", "PROM"])
+def test_metrics_count_messages_with_a_sharding_key(compare, exporter: str) -> None:
+    """They are counted on the plain path: the loops do not count types."""
+    ordinary = b"".join(send_frame(number) for number in range(30))
+    keyed = b"".join(
+        send_frame(number, i=send_fields(number)["i"] + "__SHARDINGKEY\x01k\x02")
+        for number in range(30)
+    )
+    outcome = compare(
+        [(0, ordinary), (0, keyed), (0, ordinary)], orders, metricsExporterType=exporter
+    )
+    counted = {name: value for name, value in outcome.counters.items() if FIFO in name}
+    if exporter == "PROM":
+        assert outcome.taken == 60
+        assert counted[f"{NUMS[FIFO]}@Orders"][0] == 30
+    else:
+        assert outcome.taken == 90
+        assert not counted
