@@ -67,6 +67,12 @@ class Live:
             await self.round()
 
 
+@pytest.fixture(autouse=True)
+def by_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings decide, whatever the mode of the suite is."""
+    monkeypatch.delenv(loader.FORCE_VARIABLE, raising=False)
+
+
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch, warm: None) -> None:
     """The first reads with several frames load ingest, without a child process."""
