@@ -236,24 +236,34 @@ PROSE = {
     uvloop, and Java 17 with 2 GiB heap. scripts/bench repeats them.
     """,
     "ingest": """
-    With vectorizedIngestEnable=true and the extra fast (pip install 'mqadmin[fast]'), a broker
-    serves ordinary sends with compiled loops: single messages (10 and 310) to existing topics. The
+    With the extra fast (pip install 'mqadmin[fast]'), a broker serves ordinary sends with compiled
+    loops: single messages (10 and 310) and batches of up to 64 KiB (320) to existing topics. The
     sends that all connections deliver in one iteration of the event loop are served together, if
     there are at least eight; fewer take the plain path where they arrive. Other frames take the
-    plain path, one by one and in their order: batches, delayed, transactional and sent-back
-    messages, WAIT=false, messages for light message queues, text outside ASCII in header or
-    properties. After three such frames in a row the rest of a connection's read takes it, too. Both
-    paths leave the same bytes. Slaves and brokers with minInSyncReplicas above 1 use the plain path
-    only. The default is false.
+    plain path, one by one and in their order: delayed, transactional and sent-back messages,
+    WAIT=false, messages for light message queues, text outside ASCII in header or properties, and
+    with metricsExporterType messages with a sharding key, which metrics count by their type. After
+    three such frames in a row the rest of a connection's read takes it, too. Both paths leave the
+    same bytes. Slaves and brokers with minInSyncReplicas above 1 use the plain path only.
+    vectorizedIngestEnable=false turns it off; the environment variable MQ_INGEST decides instead of
+    the setting: plain never loads the loops, fast loads them at the start and offers every read to
+    them.
 
-    The loops are loaded after 1,000 reads of such sends within ten seconds, which takes about a
-    second of processor time and 130 MiB; the first time on a machine a child process compiles them
-    for about
-    twenty seconds and keeps the machine code in numba's cache folder. The runtime information of
-    the broker has vectorizedIngestState (off, waiting, loading, active, unavailable), the number of
-    messages and of calls that took this path since the start (vectorizedIngestMessages,
-    vectorizedIngestReads) and its share of all messages stored since the start
-    (vectorizedIngestShare, 0 to 1).
+    The loops are loaded after 10,000 such sends within ten seconds, which takes about a second of
+    processor time and 130 MiB; a broker that receives fewer loads nothing. The first time a child
+    process compiles them at low priority, for about twenty seconds of processor time; the broker
+    serves on the plain path meanwhile. The machine code is kept in mqadmin/machine-code below
+    XDG_CACHE_HOME or ~/.cache, for four versions at most. Since loading runs it, the folder is used
+    only if it and everything in it belongs to the user of the broker, and neither it nor a folder
+    above it can be written by other users; else, and on a read-only file system, the code is
+    compiled in a temporary folder at each start that needs it.
+
+    The runtime information of the broker has vectorizedIngestState (off, waiting, loading, active,
+    unavailable), the number of messages and of calls that took this path since the start
+    (vectorizedIngestMessages, vectorizedIngestReads) and its share of all messages stored since the
+    start (vectorizedIngestShare, 0 to 1). With metricsExporterType=PROM, the counters
+    rocketmq_vectorized_ingest_messages_total and rocketmq_plain_ingest_messages_total have the
+    messages stored on each path.
     """,
     "java": """
     Every sub-command of the Java tool of RocketMQ 5.3.3, and those that only 4.9.8 has, runs under

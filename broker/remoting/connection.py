@@ -45,6 +45,7 @@ from broker.remoting.limits import (
     EndpointLimits,
 )
 from broker.remoting.peer_log import PeerLog, refusal_text
+from broker.remoting.process.unread import unread_bytes
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame_parts
 from broker.remoting.protocol.rpc import Access
@@ -170,8 +171,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the peer's address and access level; register at the endpoint."""
         self.transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        host, port = host_and_port(peer)
+        host, port = host_and_port(transport.get_extra_info("peername"))
         self.remote_address = format_address(host, port)
         self.remote_host = encode_host(host, port)
         self.access = self.endpoint.access.level_of(host)
@@ -275,7 +275,7 @@ class Connection(asyncio.Protocol):
 
         Clients send their last commits right before they close the connection; Java serves them.
         """
-        left = [] if self.closed else self._received_oneway()
+        left = [] if self.closed else self._received_oneway(exc)
         self.closed = True
         self.lost = self.lost or exc
         self._drop_unfinished()
@@ -295,11 +295,12 @@ class Connection(asyncio.Protocol):
             if not self.yielding:
                 self._wait_for_turn()
 
-    def _received_oneway(self) -> list[RemotingCommand]:
-        """Return the one-way requests that wait for their turn."""
+    def _received_oneway(self, error: Exception | None) -> list[RemotingCommand]:
+        """Return the one-way requests that wait for their turn, or that were not read."""
         commands = [*self.backlog]
+        self.read_bytes += len(unread := unread_bytes(self.transport, error))
         with contextlib.suppress(RemoteProtocolError):  # malformed bytes of a closed connection
-            waiting = (self.endpoint.reads.drop(self), *self.undecoded)
+            waiting = (self.endpoint.reads.drop(self), *self.undecoded, unread)
             commands += self.decoder.feed(b"".join(waiting))
         return [one for one in commands if one.flag & FLAG_ONEWAY and not one.flag & FLAG_RESPONSE]
 
@@ -350,8 +351,7 @@ class Connection(asyncio.Protocol):
     def _serve_backlog(self) -> None:
         """Serve the frames of ``backlog``; resume reading when it is empty."""
         if self.backlog:
-            commands = list(self.backlog)
-            since_s = self.deferred_s
+            commands, since_s = list(self.backlog), self.deferred_s
             self._drop_backlog()
             self._serve(commands, since_s)
         if self.undecoded and not (self.yielding or self.paused or self.closed):

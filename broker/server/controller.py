@@ -34,7 +34,7 @@ from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
 from broker.server.flow_control.lanes import lane_limits
 from broker.server.ha.replication import Replication
-from broker.server.ingest.loader import IngestLoader, is_forced
+from broker.server.ingest.loader import IngestLoader, offer_ingest
 from broker.server.load_report import report_recovery, report_unknown_topics
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.metrics.message_type import DELAY, NORMAL, count_put
@@ -245,25 +245,13 @@ class BrokerController:
         self.context.announce = self.registrar.announce
         await self.registrar.start()
         self.replication.follow()
-        self._offer_ingest()
+        sends = self._sends
+        self._ingest = offer_ingest(
+            self.context, self._server, lambda: sends.parts, self._in_thread
+        )
         if not config.is_slave:
             self._start_delivery()
         self._tick()
-
-    def _offer_ingest(self) -> None:
-        """Let whole reads take the vectorized path, where nothing but the store refuses a send."""
-        context, server = self.context, self._server
-        enabled = context.config.vectorized_ingest_enable or is_forced()
-        if not enabled or context.config.is_slave:
-            return
-        if context.durability.refuses:  # each put asks for its replicas first
-            return
-        sends = self._sends
-        self._ingest = server.ingest = IngestLoader(
-            context, server, lambda: sends.parts, context.ingest, self._in_thread
-        )
-        if is_forced():
-            self._ingest.force()
 
     def _start_delivery(self) -> None:
         """Start the services that append: delays, timers, transactions, redelivery after pops.

@@ -22,6 +22,7 @@ from broker.remoting.connection import Connection
 from broker.remoting.ingest import Segment
 from broker.remoting.server import RemotingServer
 from broker.server.ingest.figures import IngestFigures
+from broker.server.metrics.message_type import FIFO, NUMS, SIZE
 from broker.store.dispatch.block import RecordBlock
 from tests.support.desk import Desk
 from tests.support.remoting_peer import FakeTransport
@@ -182,7 +183,7 @@ class IngestRun:
             "stored": store.log.last_store_timestamp,
         }
         for name, topic in store.queue_table.topics.items():
-            for kind in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"):
+            for kind in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", NUMS[FIFO], SIZE[FIFO]):
                 counter = stats.find(kind, name)
                 if counter is not None:
                     outcome.counters[f"{kind}@{name}"] = (counter.value, counter.calls)

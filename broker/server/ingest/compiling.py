@@ -5,44 +5,29 @@ Imported when ingest is loaded, not at the start of a broker.
 
 import contextlib
 import ctypes
+import importlib
 import importlib.util
 import logging
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from broker.server.ingest.code_cache import CACHE_VARIABLE
 
 log = logging.getLogger("broker.server")
 
 COMPILE_LIMIT_S: Final = 300
-CACHE_VARIABLE: Final = "NUMBA_CACHE_DIR"
 SWITCH_INTERVAL_S: Final = 0.000_2
 """While a thread runs Python code, each callback of the event loop waits so long for the lock of
 the interpreter at most; with Python's 5 ms, one iteration of many callbacks took 115 ms."""
 
+PRIVATE_UMASK: Final = 0o077
 LARGE_LIBRARY_BYTES: Final = 1 << 20
 RTLD_LAZY: Final = 1
-
-
-def make_cache_folder() -> str:
-    """Make numba's cache usable: return a temporary folder if it cannot write its folders.
-
-    numba raises if it can write neither next to the module nor in the user's cache folder. The
-    returned folder is to be removed after loading; empty: none is needed.
-    """
-    if os.environ.get(CACHE_VARIABLE):
-        return ""
-    next_to_module = Path(__file__).parent / "__pycache__"
-    in_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
-    if any(can_write(folder) for folder in (next_to_module, in_home)):
-        return ""
-    folder = tempfile.mkdtemp(prefix="mqbroker-ingest-")
-    os.environ[CACHE_VARIABLE] = folder
-    return folder
 
 
 @contextlib.contextmanager
@@ -54,6 +39,15 @@ def short_turns() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
+
+
+def use_cache(folder: Path) -> None:
+    """Let the modules that are imported from now on load and save their machine code there.
+
+    Imports numba.
+    """
+    config: Any = importlib.import_module("numba.core.config")
+    config.CACHE_DIR = str(folder)
 
 
 def preload_libraries(packages: Sequence[str]) -> int:
@@ -78,20 +72,11 @@ def preload_libraries(packages: Sequence[str]) -> int:
     return loaded
 
 
-def can_write(folder: Path) -> bool:
-    """Whether a file can be made in a folder, which is created if it is missing."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
 class CompilingChild:
     """The child process that fills the cache; ``stop`` may be called from another thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
         self.arguments = [sys.executable, "-m", "broker.server.ingest.warm_up"]
         self.on_started: Callable[[], None] = lambda: None
         self._stopped = threading.Event()
@@ -111,7 +96,12 @@ class CompilingChild:
         try:
             self._running = subprocess.Popen(
                 self.arguments,
-                env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{known}" if known else root},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": f"{root}{os.pathsep}{known}" if known else root,
+                    CACHE_VARIABLE: str(self._cache),
+                },
+                umask=PRIVATE_UMASK,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

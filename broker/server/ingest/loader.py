@@ -2,25 +2,27 @@
 
 ::
 
-    waiting ─ many sends at a time ─ loading ─┬─ active
+    waiting ─ many pipelined sends ─ loading ─┬─ active
                                               └─ unavailable: the plain path stays
 
 Importing numba and loading machine code cost a second of processor time and about 130 MiB, so a
 broker that receives few messages never does it. A child process fills the cache first; then a
 thread imports the modules and loads the code. Reads are served by the plain path meanwhile.
 
-With the environment variable ``MQ_INGEST=fast`` a broker loads at its start and offers each turn,
-whatever its size: the suites of the plain path then check this one.
+The environment variable ``MQ_INGEST`` decides instead of the setting: with ``plain`` a broker never
+loads, with ``fast`` it loads at its start and offers each turn, whatever its size: the suites of
+the plain path then check this one.
 """
 
+import contextlib
 import importlib
 import importlib.util
 import logging
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.remoting.ingest import LEAST_FRAMES, Segment, starts_with_send
@@ -36,13 +38,14 @@ InThread = Callable[[Callable[[], None], Done], None]
 
 log = logging.getLogger("broker.server")
 
-START_READS: Final = 1_000
-"""Reads with sends, in turns of several frames within one period, that start the loading."""
-
 PERIOD_S: Final = 10.0
+START_SENDS: Final = 10_000
+"""Sends within one period, in reads of several, that start the loading: 1,000 per second."""
+
 REQUIRED: Final = ("numpy", "numba")
 LIBRARIES: Final = ("numpy", "llvmlite")  # packages of large shared libraries
 FORCE_VARIABLE: Final = "MQ_INGEST"
+_one_at_a_time: Final = threading.Lock()  # loads of the brokers of one process
 
 
 class Child(Protocol):
@@ -76,20 +79,23 @@ class IngestLoader:
         self._figures = figures
         self._in_thread = in_thread
         self._period_ends_s = 0.0
-        self._left = START_READS
+        self._left = START_SENDS
         self._install: Callable[[], None] | None = None
         self._stopped = threading.Event()
         self._child: Child | None = None
         figures.state = "waiting"
 
     def take(self, segments: Sequence[Segment]) -> int:
-        """Count reads that start with a send; start loading when there were many of them."""
-        reads = sum(not one.position and starts_with_send(one.data) for one in segments)
+        """Count sends; start loading when there were many of them."""
+        # As many as a read has frames like its first one: exact for traffic that matters.
+        sends = sum(
+            one.frames for one in segments if not one.position and starts_with_send(one.data)
+        )
         now_s = time.monotonic()
         if now_s > self._period_ends_s:
             self._period_ends_s = now_s + PERIOD_S
-            self._left = START_READS
-        self._left -= reads
+            self._left = START_SENDS
+        self._left -= sends
         if self._left <= 0 and self._figures.state == "waiting":
             self.start()
         return len(segments)
@@ -102,8 +108,9 @@ class IngestLoader:
     def force(self) -> None:
         """Load now, and take every read."""
         self._figures.state = "loading"
-        kernels = importlib.import_module("broker.server.ingest.warm_up").load()
-        self._prepare(kernels, least_frames=1)
+        code_cache = importlib.import_module("broker.server.ingest.code_cache")
+        with _one_at_a_time, contextlib.closing(code_cache.open_folder()) as cache:
+            self._import(cache.path, least_frames=1)
         self._loaded(None)
 
     def stop(self) -> None:
@@ -121,25 +128,22 @@ class IngestLoader:
 
     def _load(self) -> None:
         """Import and load; runs in a thread."""
-        missing = [name for name in REQUIRED if importlib.util.find_spec(name) is None]
-        if missing:
-            raise ModuleNotFoundError(f"not installed: {', '.join(missing)}")
         compiling = importlib.import_module("broker.server.ingest.compiling")
-        own_cache = compiling.make_cache_folder()
-        try:
-            self._compile(compiling.CompilingChild())
-            if self._stopped.is_set():
-                return
-            with compiling.short_turns():
-                compiling.preload_libraries(LIBRARIES)
-                kernels = importlib.import_module("broker.server.ingest.warm_up").load()
-                self._prepare(kernels, LEAST_FRAMES)
-        finally:
-            if own_cache:
-                os.environ.pop(compiling.CACHE_VARIABLE, None)
-                shutil.rmtree(own_cache, ignore_errors=True)
+        code_cache = importlib.import_module("broker.server.ingest.code_cache")
+        with _one_at_a_time:
+            with compiling.short_turns():  # 40 ms of reading sources
+                folder = code_cache.open_folder()
+            with contextlib.closing(folder):
+                self._compile(compiling.CompilingChild(folder.path))
+                if self._stopped.is_set():
+                    return
+                with compiling.short_turns():
+                    compiling.preload_libraries(LIBRARIES)
+                    self._import(folder.path, LEAST_FRAMES)
 
-    def _prepare(self, kernels: object, least_frames: int) -> None:
+    def _import(self, cache: Path, least_frames: int) -> None:
+        importlib.import_module("broker.server.ingest.compiling").use_cache(cache)
+        kernels = importlib.import_module("broker.server.ingest.warm_up").load()
         module = importlib.import_module("broker.server.ingest.vectorized_ingest")
 
         def install() -> None:
@@ -163,10 +167,44 @@ class IngestLoader:
             return
         self._figures.state = f"unavailable: {error}"
         self._server.ingest = None
-        level = logging.INFO if isinstance(error, ModuleNotFoundError) else logging.WARNING
-        log.log(level, "vectorized ingest: unavailable, the plain path serves: %s", error)
+        log.warning("vectorized ingest: unavailable, the plain path serves: %s", error)
+
+
+def offer_ingest(
+    context: BrokerContext,
+    server: "RemotingServer",
+    parts: Callable[[], SendParts],
+    in_thread: InThread,
+) -> IngestLoader | None:
+    """Let whole reads take the vectorized path, where nothing but the store refuses a send.
+
+    None if they cannot. Parameters as in :class:`IngestLoader`.
+    """
+    if not is_wanted(context.config.vectorized_ingest_enable) or context.config.is_slave:
+        return None
+    if context.durability.refuses:  # each put asks for its replicas first
+        return None
+    missing = missing_packages()
+    if missing:
+        context.ingest.state = f"unavailable: not installed: {', '.join(missing)}"
+        return None
+    loader = IngestLoader(context, server, parts, context.ingest, in_thread)
+    server.ingest = loader
+    if is_forced():
+        loader.force()
+    return loader
 
 
 def is_forced() -> bool:
     """Whether this process is to load ingest at the start of a broker."""
     return os.environ.get(FORCE_VARIABLE) == "fast"
+
+
+def is_wanted(enabled: bool) -> bool:
+    """Whether a broker may load ingest; ``enabled`` is the setting."""
+    return {"fast": True, "plain": False}.get(os.environ.get(FORCE_VARIABLE, ""), enabled)
+
+
+def missing_packages() -> list[str]:
+    """Return the packages of the extra ``fast`` that are not installed; imports none."""
+    return [name for name in REQUIRED if importlib.util.find_spec(name) is None]

@@ -182,14 +182,15 @@ def transactions(context: BrokerContext) -> Iterator[Sample]:
 
 
 def ingest(context: BrokerContext) -> Iterator[Sample]:
-    """Messages of vectorized ingest; not a metric of Java."""
-    yield Sample(
-        "rocketmq_vectorized_ingest_messages_total",
-        COUNTER,
-        "messages stored by vectorized ingest",
-        {},
-        context.ingest.frames,
-    )
+    """Messages by the path that stored them; not metrics of Java."""
+    vectorized = context.ingest.frames
+    stored = context.store.writer.put_count
+    for path, count in (("plain", stored - vectorized), ("vectorized", vectorized)):
+        name, meaning = (
+            f"rocketmq_{path}_ingest_messages_total",
+            f"messages stored by {path} ingest",
+        )
+        yield Sample(name, COUNTER, meaning, {}, count)
 
 
 def lag(context: BrokerContext) -> Iterator[list[Sample]]:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import resource
 import socket
+import struct
 
 import pytest
 
@@ -12,6 +13,7 @@ from broker.errors import ConfigError, ConnectError
 from broker.remoting.client import RemotingClient
 from broker.remoting.process.loop import loop_factory
 from broker.remoting.protocol.command import RemotingCommand, request, response
+from broker.remoting.protocol.framing import encode_frame
 from broker.remoting.server import (
     RemotingServer,
     ServerLimits,
@@ -292,3 +294,34 @@ def test_without_a_descriptor_accepting_waits_and_continues(factory, limit_files
     caplog.set_level("ERROR", "asyncio")
     with asyncio.Runner(loop_factory=factory or loop_factory()) as runner:
         runner.run(asyncio.wait_for(main(), 30))
+
+
+def test_oneway_requests_sent_before_a_reset_are_served(run) -> None:
+    """A peer closes with unread responses: the next response fails before the rest is read."""
+
+    async def main() -> None:
+        served: list[int] = []
+        last = asyncio.Event()
+        peer = socket.socket()
+
+        def answer(_, command: RemotingCommand) -> RemotingCommand:
+            rest = [request(2, {"n": str(n)}, oneway=True) for n in range(8)]
+            peer.sendall(b"".join(map(encode_frame, rest)))
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()  # with a reset
+            return response(command)
+
+        def note(_, command: RemotingCommand) -> None:
+            served.append(int(command.ext_fields["n"]))
+            if len(served) == 8:
+                last.set()
+
+        server = RemotingServer({1: answer, 2: note})
+        await server.start([("127.0.0.1", 0)])
+        peer.connect(("127.0.0.1", server.ports[0]))
+        peer.sendall(encode_frame(request(1)))
+        await asyncio.wait_for(last.wait(), 30)
+        assert served == list(range(8))
+        await server.close()
+
+    run(main())

@@ -219,7 +219,7 @@ def test_the_next_record_starts_a_file_after_a_put_that_failed_there(log, inner)
     assert log.max_offset == log.next_offset == SIZE + 100
 
 
-def test_a_master_s_bytes_continue_the_log_after_a_put_that_failed(log, inner):
+def test_bytes_of_a_master_continue_the_log_after_a_put_that_failed(log, inner):
     fail_after_roll(log, inner)
     end = log.max_offset
     log.append_replica(b"s" * 50, end, 0)

@@ -64,7 +64,7 @@ EXAMPLES = {
     "transactionMetricFlushInterval": "1000",
     "storeReplyMessageEnable": "false",
     "startAcceptSendRequestTimeStamp": "5",
-    "vectorizedIngestEnable": "true",
+    "vectorizedIngestEnable": "false",
     "recallMessageEnable": "true",
     "allowRecallWhenBrokerNotWriteable": "false",
     "validateSystemTopicWhenUpdateTopic": "false",

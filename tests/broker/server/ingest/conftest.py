@@ -24,6 +24,17 @@ def attach(desk: Desk, server: RemotingServer, figures: IngestFigures) -> None:
 
 
 @pytest.fixture
+def warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loops are in memory, so that a broker loads them at once; its cache is an empty one."""
+    pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
+    importlib.import_module("broker.server.ingest.warm_up").load()
+    config = importlib.import_module("numba.core.config")
+    monkeypatch.setattr(config, "CACHE_DIR", config.CACHE_DIR)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
 def compare(tmp_path: Path) -> Callable[..., Outcome]:
     """Send reads to both paths; assert equal outcomes; return the vectorized one."""
     pytest.importorskip("numba", reason="ingest needs the extra 'fast'")

@@ -1,6 +1,6 @@
-"""The child that compiles ends when the broker stops; an unwritable cache folder is replaced."""
+"""The child that compiles ends when the broker stops; it fills a folder that it alone can write."""
 
-import os
+import importlib
 import sys
 from pathlib import Path
 
@@ -9,33 +9,31 @@ import pytest
 from broker.server.ingest import compiling
 
 
-def test_stopping_ends_the_child_that_compiles(monkeypatch) -> None:
-    child = compiling.CompilingChild()
+def test_stopping_ends_the_child_that_compiles(monkeypatch, tmp_path: Path) -> None:
+    child = compiling.CompilingChild(tmp_path)
     monkeypatch.setattr(child, "arguments", [sys.executable, "-c", "import time; time.sleep(600)"])
     monkeypatch.setattr(child, "on_started", child.stop)
     child.run()  # returns because the child was ended
 
 
-def test_a_cache_folder_that_cannot_be_written_is_replaced(monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(compiling.CACHE_VARIABLE, raising=False)
-    monkeypatch.setattr(compiling, "can_write", lambda folder: False)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    folder = compiling.make_cache_folder()
-    assert Path(folder).parent == tmp_path
-    assert os.environ[compiling.CACHE_VARIABLE] == folder
-    monkeypatch.delenv(compiling.CACHE_VARIABLE)
+def test_the_child_fills_the_given_folder_with_private_files(monkeypatch, tmp_path: Path) -> None:
+    child = compiling.CompilingChild(tmp_path)
+    report = (
+        "import os; folder = os.environ['NUMBA_CACHE_DIR'];"
+        " open(folder + '/made', 'x'); os.mkdir(folder + '/f')"
+    )
+    monkeypatch.setattr(child, "arguments", [sys.executable, "-c", report])
+    child.run()
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_cache_folder_of_the_user_is_kept(monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(compiling.CACHE_VARIABLE, str(tmp_path))
-    assert compiling.make_cache_folder() == ""
-
-
-def test_a_missing_folder_is_created_and_a_file_is_not_a_folder(tmp_path: Path) -> None:
-    assert compiling.can_write(tmp_path / "a" / "b")
-    (tmp_path / "file").write_bytes(b"")
-    assert not compiling.can_write(tmp_path / "file")
+def test_code_is_loaded_from_the_given_folder(monkeypatch, tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="the folder is one of numba")
+    config = importlib.import_module("numba.core.config")
+    monkeypatch.setattr(config, "CACHE_DIR", config.CACHE_DIR)
+    compiling.use_cache(tmp_path)
+    assert str(tmp_path) == config.CACHE_DIR
 
 
 def test_other_threads_get_the_interpreter_lock_often_while_code_is_loaded() -> None:

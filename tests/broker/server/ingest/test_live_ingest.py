@@ -28,7 +28,6 @@ class Live:
             "mappedFileSizeCommitLog": str(1 << 20),
             "maxHashSlotNum": "1000",
             "maxIndexNum": "4000",
-            "vectorizedIngestEnable": "true",
             **properties,
         }
         self.controller = BrokerController(Settings(values), listen=[("127.0.0.1", 0)])
@@ -68,10 +67,16 @@ class Live:
             await self.round()
 
 
+@pytest.fixture(autouse=True)
+def by_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings decide, whatever the mode of the suite is."""
+    monkeypatch.delenv(loader.FORCE_VARIABLE, raising=False)
+
+
 @pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first reads with several frames load ingest; the cache of this machine serves."""
-    monkeypatch.setattr(loader, "START_READS", 2)
+def eager(monkeypatch: pytest.MonkeyPatch, warm: None) -> None:
+    """The first reads with several frames load ingest, without a child process."""
+    monkeypatch.setattr(loader, "START_SENDS", 2 * ROUND)
     monkeypatch.setattr(compiling.CompilingChild, "run", lambda child: None)
 
 
@@ -179,6 +184,30 @@ def test_a_broker_stops_while_ingest_is_loading(run, tmp_path, eager, monkeypatc
 def test_these_brokers_offer_no_read(run, tmp_path, properties: dict[str, str]) -> None:
     async def main() -> None:
         async with Live(tmp_path, **properties) as live:
+            assert live.figures.state == "off"
+
+    run(main())
+
+
+def test_a_broker_without_the_extra_starts_as_before(run, tmp_path, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(loader, "REQUIRED", ("numpy", "no_such_package"))
+
+    async def main() -> None:
+        async with Live(tmp_path) as live:
+            assert live.figures.state == "unavailable: not installed: no_such_package"
+            await live.round()
+            assert live.controller.context.server.ingest is None
+
+    caplog.set_level("INFO")
+    run(main())
+    assert "ingest" not in caplog.text
+
+
+def test_the_environment_turns_it_off(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv(loader.FORCE_VARIABLE, "plain")
+
+    async def main() -> None:
+        async with Live(tmp_path) as live:
             assert live.figures.state == "off"
 
     run(main())

@@ -16,6 +16,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import encode_frame
 from broker.server.ingest.vectorized_ingest import MAX_ROWS
+from broker.server.metrics.message_type import FIFO, NUMS
 from tests.support.desk import Desk
 from tests.support.send_frames import (
     batch_frame,
@@ -24,6 +25,7 @@ from tests.support.send_frames import (
     hostile_items,
     items_of,
     raw_item,
+    send_fields,
     send_frame,
     unusual_frame,
 )
@@ -351,3 +353,23 @@ def test_records_after_a_put_that_failed_in_a_new_file_have_its_offsets(compare,
     outcome = compare([(0, data)], prepare, flushDiskType=flush)
     assert outcome.taken == 40
     assert sum(name.startswith("commitlog/") for name in outcome.files) == 2
+
+
+@pytest.mark.parametrize("exporter", ["DISABLE", "PROM"])
+def test_metrics_count_messages_with_a_sharding_key(compare, exporter: str) -> None:
+    """They are counted on the plain path: the loops do not count types."""
+    ordinary = b"".join(send_frame(number) for number in range(30))
+    keyed = b"".join(
+        send_frame(number, i=send_fields(number)["i"] + "__SHARDINGKEY\x01k\x02")
+        for number in range(30)
+    )
+    outcome = compare(
+        [(0, ordinary), (0, keyed), (0, ordinary)], orders, metricsExporterType=exporter
+    )
+    counted = {name: value for name, value in outcome.counters.items() if FIFO in name}
+    if exporter == "PROM":
+        assert outcome.taken == 60
+        assert counted[f"{NUMS[FIFO]}@Orders"][0] == 30
+    else:
+        assert outcome.taken == 90
+        assert not counted

@@ -102,6 +102,18 @@ def test_the_state_of_the_broker_and_its_store(desk: Desk) -> None:
     assert disk["rocketmq_storage_message_reserve_time_milliseconds"].value == 5_000
 
 
+def test_messages_are_counted_by_the_path_that_stored_them(desk: Desk) -> None:
+    desk.topic("Orders")
+    for _ in range(5):
+        desk.send()
+    desk.context.ingest.frames = 3
+    found = {one.name: (one.kind, one.value) for one in families.ingest(desk.context)}
+    assert found == {
+        "rocketmq_plain_ingest_messages_total": ("counter", 2),
+        "rocketmq_vectorized_ingest_messages_total": ("counter", 3),
+    }
+
+
 def test_every_lane_has_a_watermark(desk: Desk) -> None:
     names = {
         one.labels["processor"]
