@@ -92,7 +92,7 @@ def compare_frame(found: Scanned, rows: list[Any], command: RemotingCommand) -> 
 
 def compare_message(found: Scanned, row: Any, flag: int, body: bytes, raw: bytes) -> None:
     assert row[col.FLAG] == flag
-    assert not is_special(raw)
+    assert not is_special(raw.decode())
     properties = found.slice(row, col.PROPERTIES_AT)
     assert properties == (raw if raw.endswith(b"\x02") else raw + b"\x02") + SUFFIX
     uniq_key = found.slice(row, col.UNIQ_KEY_AT)

@@ -8,17 +8,15 @@ Machine code is cached next to the module (numba ``cache``): the first call ever
 later ones a fraction of one.
 """
 
-import sys
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from broker.common import sysflag
 from broker.message.record import MAGIC_V1, MAGIC_V2
 from broker.store.format.commitlog import RECORD, RECORD_LEAST
+from broker.store.format.vectorized.words import load_word
 
 # Rows of the table that `fill` writes, one per column; `columns.COLUMNS` names them.
 (
@@ -117,21 +115,6 @@ def _i64(buf, at):
     return np.int64(high << np.uint64(32) | low)
 
 
-def _load_word(_typing: Any, buf: Any, at: Any) -> Any:
-    """Eight bytes from ``buf[at]`` on as a little-endian number: one load, at any address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = builder.gep(array.data, [arguments[1]])
-        word = builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
-        return word if sys.byteorder == "little" else builder.bswap(word)
-
-    return types.uint64(buf, types.int64), generate
-
-
-_load64: Any = intrinsic(_load_word)
-
-
 @njit(cache=True, nogil=True)
 def crc32(buf, start, stop, tables):
     """CRC-32 of ``buf[start:stop]``, as ``zlib.crc32``."""
@@ -140,8 +123,8 @@ def crc32(buf, start, stop, tables):
     at = start
     # Loading words is 1.4x as fast as loading bytes.
     while at + 16 <= stop:
-        low = _load64(buf, at) ^ crc
-        high = _load64(buf, at + 8)
+        low = load_word(buf, at) ^ crc
+        high = load_word(buf, at + 8)
         crc = np.uint64(
             tables[15, low & mask]
             ^ tables[14, low >> np.uint64(8) & mask]
