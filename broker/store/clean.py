@@ -15,21 +15,33 @@ file stay valid.
 
 import logging
 import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
 
 import msgspec
 
 from broker.errors import StoreError
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig, delete_hours
+from broker.store.consumequeue.consume_queue import ConsumeQueue
 from broker.store.dispatch.reput import ReputService
+from broker.store.dispatch.scheduler import Defer
 from broker.store.flushing.derived_flush import FlushConsumeQueueService
 from broker.store.logfile.disk import Disk
 
 _log = logging.getLogger(__name__)
 
+# Queues that one iteration of the event loop cleans, in about 10 ms.
+QUEUES_PER_SLICE: Final = 128
+
 
 class CleanReport(msgspec.Struct, kw_only=True):
-    """Result of one cleaning round; ``disk_ratio`` is used space in percent."""
+    """Result of one cleaning round; ``disk_ratio`` is used space in percent.
+
+    Queue files that the round removes after its first slice are in the report of the next one.
+    """
 
     removed_commit_log_files: list[str] = msgspec.field(default_factory=list)
     removed_consume_queue_files: int = 0
@@ -57,6 +69,7 @@ class CleanService:
         log: CommitLog,
         reput: ReputService,
         queue_flush: FlushConsumeQueueService,
+        defer: Defer | None = None,
     ) -> None:
         self._config = config
         self._disk = disk
@@ -65,6 +78,10 @@ class CleanService:
         self._queue_flush = queue_flush
         # Start of the log up to which queues and index have been cleaned; -1: not yet.
         self._cleaned_to = -1
+        self._defer = defer
+        self._rest: Iterator[ConsumeQueue] = iter(())  # queues that the round still has to clean
+        self._removed = 0  # queue files removed since the last report
+        self._stopped = False
 
     def set_config(self, config: MessageStoreConfig) -> None:
         """Apply changed settings from the next round on."""
@@ -92,6 +109,7 @@ class CleanService:
         report.over_warning_level = report.disk_ratio > config.disk_space_warning_level_ratio
         if self._cleaned_to != self._log.min_offset:
             self._clean_derived_files(report)
+        report.removed_consume_queue_files, self._removed = self._removed, 0
         if report.removed_commit_log_files:
             _log.info(
                 "deleted %d CommitLog files up to %s, %d ConsumeQueue files, %d index files; "
@@ -139,9 +157,36 @@ class CleanService:
         """Remove the parts of queues and index that refer to records before the log's start."""
         log_min = self._log.min_offset
         queues, index = self._reput.queues, self._reput.index
-        for queue in queues.visit():
-            queue.correct_min_offset(log_min)
-            report.removed_consume_queue_files += queue.delete_expired(log_min)
+        self._rest = queues.visit()
+        self._clean_queues(log_min)
         if index is not None:
             report.removed_index_files = index.delete_expired(log_min)
         self._cleaned_to = log_min
+
+    def _clean_queues(self, log_min: int) -> None:
+        """Clean queues, with ``defer`` a slice of them, and schedule the next slice.
+
+        A pull at an offset that is not corrected yet skips the records that are gone, as in Java,
+        where another thread corrects it.
+        """
+        visited = 0
+        for queue in islice(self._rest, None if self._defer is None else QUEUES_PER_SLICE):
+            visited += 1
+            queue.correct_min_offset(log_min)
+            self._removed += queue.delete_expired(log_min)
+        if self._defer is not None and visited == QUEUES_PER_SLICE:
+            self._defer(partial(self._clean_more, log_min))
+
+    def _clean_more(self, log_min: int) -> None:
+        """Clean the next slice, unless the store was stopped or a newer round has started."""
+        if self._stopped or log_min != self._cleaned_to:
+            return
+        try:
+            self._clean_queues(log_min)
+        except (OSError, StoreError) as error:
+            self._cleaned_to = -1  # the next round starts with the first queue
+            _log.error("ConsumeQueues are not cleaned up to %d: %s", log_min, error)
+
+    def stop(self) -> None:
+        """End the round: the queues are about to be closed."""
+        self._stopped = True

@@ -199,7 +199,7 @@ class MessageStore:
             barrier=self.flush_barrier,
             faults=faults,
         )
-        self.cleaner = CleanService(config, self.disk, log, self.reput, self.queue_flush)
+        self.cleaner = CleanService(config, self.disk, log, self.reput, self.queue_flush, defer)
         self.writer = StoreWriter(
             config, self.clock, log, self.reput, self.scheduler, flags=flags, faults=faults
         )
@@ -403,6 +403,7 @@ class MessageStore:
         """Refuse messages and stop the threads."""
         self.is_open = False
         self.flags.make_shutting_down()
+        self.cleaner.stop()
         if self.monitor is not None:
             self.monitor.stop()
         if self._started:
@@ -548,6 +549,7 @@ class MessageStore:
         queues = sum(len(topic.queues) for topic in self.queue_table.topics.values())
         if (
             report.removed_commit_log_files
+            or report.removed_consume_queue_files
             or report.removed_index_files
             or queues != self._recorded_queues
         ):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from broker.store import clean
 from broker.store.clean import disk_ratio
 from broker.store.logfile.disk import Disk
 from broker.store.message_store import GetMessageStatus, PutMessageStatus
@@ -132,6 +133,58 @@ def test_queues_and_index_follow_the_log(store):
     assert len(store.query_message("TopicA", "k39", 9, 0, 1 << 62).buffers) == 1
     assert report.removed_consume_queue_files > 0
     assert report.removed_index_files == index_files - len(store.index.files)
+
+
+def test_many_queues_are_cleaned_in_several_iterations(stores, inner, disk, monkeypatch):
+    """The event loop serves others in between; a pull meanwhile skips records that are gone."""
+    monkeypatch.setattr(clean, "QUEUES_PER_SLICE", 3)
+    turns: list = []
+    config = stores.config(file_reserved_time=1, mapped_file_size_consume_queue=60)
+    store = stores.start(config, disk=disk, defer=turns.append)
+    for n in range(80):
+        store.put_message(inner(body=b"%04d" % n * 150, queue_id=n % 8))
+    while turns:
+        turns.pop(0)()
+    assert store.flush()
+    now = noon_of(4)
+    age(store, now - 2 * HOUR_MS)
+    slices = 0
+    report = store.clean_expired(now)
+    removed = report.removed_consume_queue_files
+    while turns:
+        lows = [store.get_min_offset("TopicA", queue_id) for queue_id in range(8)]
+        assert [low > 0 for low in lows] == [queue_id < 3 * (slices + 1) for queue_id in range(8)]
+        pulled = store.get_message("TopicA", 7, 0)
+        assert pulled.status is GetMessageStatus.MESSAGE_WAS_REMOVING
+        assert pulled.next_begin_offset == 3
+        turns.pop(0)()
+        slices += 1
+    assert slices == 2
+    assert all(store.get_min_offset("TopicA", queue_id) > 0 for queue_id in range(8))
+    assert store.clean_expired(now).removed_consume_queue_files > 0 < removed
+
+
+def test_a_stopped_store_ends_the_cleaning_of_queues(stores, inner, disk, monkeypatch):
+    monkeypatch.setattr(clean, "QUEUES_PER_SLICE", 1)
+    turns: list = []
+    store = stores.start(stores.config(file_reserved_time=1), disk=disk, defer=turns.append)
+    for n in range(40):
+        store.put_message(inner(body=b"%04d" % n * 150, queue_id=n % 4))
+    while turns:
+        turns.pop(0)()
+    assert store.flush()
+    age(store, noon_of(4) - 2 * HOUR_MS)
+    store.clean_expired(noon_of(4))
+    store.shutdown()
+    (rest,) = turns
+    rest()
+    assert len(turns) == 1
+    assert [queue.min_offset > 0 for queue in store.queue_table.all()] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_bounds_are_the_same_after_a_restart(store, stores):
