@@ -47,7 +47,7 @@ from broker.remoting.limits import (
 from broker.remoting.peer_log import PeerLog, refusal_text
 from broker.remoting.process.unread import unread_bytes
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
-from broker.remoting.protocol.framing import FrameDecoder, encode_frame_parts
+from broker.remoting.protocol.framing import FrameDecoder, encode_frame_parts, without_frames
 from broker.remoting.protocol.rpc import Access
 from broker.remoting.protocol.serialize import MAX_HEADER_BYTES, MAX_RESPONSE_HEADER_BYTES
 from broker.remoting.security.access import AccessRules
@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
                     self._serve(commands)
             self._refuse_broken()
         except RemoteProtocolError as error:
-            self._refuse(error)
+            self._refuse(without_frames(error))
         except Exception as error:
             self.fail(error)
 
@@ -243,7 +243,7 @@ class Connection(asyncio.Protocol):
         """Close the connection after an unexpected error, which is logged with its trace."""
         text = "its bytes could not be processed: closing"
         self.endpoint.peer_log.warning(self.remote_address, text, error=error)
-        self.abort(error)
+        self.abort(without_frames(error))
 
     def _refuse_broken(self) -> None:
         """Close a stream that cannot be decoded further, once the valid frames are served."""

@@ -69,6 +69,7 @@ class CleanService:
         log: CommitLog,
         reput: ReputService,
         queue_flush: FlushConsumeQueueService,
+        *,
         defer: Defer | None = None,
     ) -> None:
         self._config = config

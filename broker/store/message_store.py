@@ -199,7 +199,9 @@ class MessageStore:
             barrier=self.flush_barrier,
             faults=faults,
         )
-        self.cleaner = CleanService(config, self.disk, log, self.reput, self.queue_flush, defer)
+        self.cleaner = CleanService(
+            config, self.disk, log, self.reput, self.queue_flush, defer=defer
+        )
         self.writer = StoreWriter(
             config, self.clock, log, self.reput, self.scheduler, flags=flags, faults=faults
         )

@@ -155,10 +155,20 @@ def findings(store: Path) -> list[dict[str, object]]:
     return [item for item in items if item["severity"] == "error"]
 
 
+@pytest.mark.parametrize("path", ["plain", "fast"])
 @pytest.mark.parametrize("episode", range(EPISODES))
 def test_a_broker_under_hostile_bytes_serves_others_and_keeps_acknowledged_messages(
-    tmp_path: Path, rng: random.Random, episode: int, show: Callable[[str], None]
+    tmp_path: Path,
+    rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
+    episode: int,
+    path: str,
+    show: Callable[[str], None],
 ) -> None:
+    if path == "fast":
+        pytest.importorskip("numba", reason="vectorized ingest needs the extra 'fast'")
+    # Loaded from the start or never: the baseline of the memory includes the code.
+    monkeypatch.setenv("MQ_INGEST", path)
     flush = rng.choice(("SYNC_FLUSH", "ASYNC_FLUSH"))
     settings = {
         "flushDiskType": flush,
@@ -168,13 +178,13 @@ def test_a_broker_under_hostile_bytes_serves_others_and_keeps_acknowledged_messa
         # More than the keys of one message: 32 KiB of properties hold 16,000.
         "maxIndexNum": "40000",
     }
-    seconds = SECONDS / EPISODES * BROKER_SHARE
+    seconds = SECONDS / EPISODES * BROKER_SHARE / 2  # for each path
     with BrokerProcess(tmp_path, settings, standalone=False) as broker:
         client = MessageClient(broker.address, broker.pid)
         client.ask()
         folder = tmp_path / "samples"
         figures = attack_daemon(broker, broker.address, client, rng, seconds, folder)
-        show(f"broker, {flush}: {figures}, its own loop lag {loop_lag(broker)} ms")
+        show(f"broker, {path}, {flush}: {figures}, its own loop lag {loop_lag(broker)} ms")
         assert broker.stop() == 0
         assert findings(broker.store) == []
         broker.start()

@@ -14,7 +14,7 @@ missing body and an empty body are the same.
 """
 
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.errors import ForeignProtocolError, LocalProtocolError, RemoteProtocolError
 from broker.remoting.protocol.codes import LANGUAGE, VERSION
@@ -29,6 +29,8 @@ from broker.remoting.protocol.serialize import (
 
 if TYPE_CHECKING:
     from broker.remoting.protocol.command import Buffer
+
+AnyError = TypeVar("AnyError", bound=BaseException)
 
 FRAME_LIMIT_BYTES = 16 * 1024 * 1024
 """Largest frame, its length word included; Java's ``com.rocketmq.remoting.frameMaxLength``."""
@@ -59,6 +61,18 @@ def foreign_protocol(start: bytes) -> str | None:
         if head.startswith(sign):
             return kind
     return None
+
+
+def without_frames(error: AnyError) -> AnyError:
+    """Remove the tracebacks of an error that is kept, and of its causes.
+
+    Their frames refer to those of the callers, and so to all bytes of the loop iteration.
+    """
+    one: BaseException | None = error
+    while one is not None:
+        one.__traceback__ = None
+        one = one.__cause__ or one.__context__
+    return error
 
 
 class FrameDecoder:
@@ -106,10 +120,10 @@ class FrameDecoder:
         try:
             self._scan(data, commands)
         except RemoteProtocolError as err:
-            self.failure = err
+            self.failure = without_frames(err)
         except Exception as err:  # invalid input must close its connection, never raise further up
             self.failure = RemoteProtocolError(f"frame: {type(err).__name__}: {err}"[:500])
-            self.failure.__cause__ = err
+            self.failure.__cause__ = without_frames(err)
         if self.failure is not None and not commands:
             raise self.failure
         return commands

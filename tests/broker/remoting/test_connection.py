@@ -46,6 +46,28 @@ def test_all_requests_of_a_read_are_answered_with_one_write_in_order(run, attach
     run(main())
 
 
+@pytest.mark.parametrize(
+    "wrong", [b'\0\0\0\x08\0\0\0\x04{"a"', b"\0\0\0\x08\0\0\0\x04null", b"GET / HTTP/1.1\r\n\r\n"]
+)
+@pytest.mark.parametrize("valid_before", [False, True])
+def test_a_refused_connection_keeps_no_frames_of_the_calls(
+    run, attach, frames, wrong: bytes, valid_before: bool
+) -> None:
+    """Through a traceback a closed connection kept all bytes of its loop iteration."""
+
+    async def main() -> None:
+        connection, _ = attach(Endpoint({1: echo}))
+        connection.data_received(frames(request_with(1)) * valid_before + wrong)
+        assert connection.closed
+        error: BaseException | None = connection.lost
+        assert error is not None
+        while error is not None:
+            assert error.__traceback__ is None, repr(error)
+            error = error.__cause__ or error.__context__
+
+    run(main())
+
+
 def test_a_frame_cut_at_every_byte_is_answered_once_after_its_last(run, attach, frames) -> None:
     async def main() -> None:
         connection, transport = attach(Endpoint({1: echo}))
