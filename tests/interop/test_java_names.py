@@ -22,6 +22,7 @@ VOLATILE = [
     (r"\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d+", "<time>"),
     (r"\d+\.\d\d\(\d+,\d+ms(\|\d+,\d+ms)?\)", "<rate>"),
     (r"(?<=0, 0\.0\)) +\d+ +\d+\.\d\d +\d\.\d{4} +", " <pages hours ratio> "),
+    (r"\b\d+-\d+(?=\(\d+\.\dw, )", "<timer lag>"),  # seconds and messages that timers are behind
     (r"\b1[6-9]\d{11}\b", "<ms>"),
     (r"(OK, )\d+", r"\1<count>"),
     (r"(Topic Put TPS: )\d+\.\d", r"\1<rate>"),
