@@ -30,7 +30,7 @@ from broker.store.format.commitlog import (
     peek_store_timestamp,
 )
 from broker.store.logfile.file_preparer import FilePreparer
-from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
+from broker.store.logfile.mapped_file import LONG_WRITE, MappedFile, MappedFileQueue
 from broker.store.results import MessageExtBrokerInner, RecordTooLargeError
 
 # A batch keeps the storeTimestamp of the start of its encoding if it is appended within this time.
@@ -124,7 +124,7 @@ class CommitLog:
             self.last_store_timestamp = now
         end = position + size
         # One join and one assignment: fewer calls than packing each part into the mapping.
-        self._mapping[position:end] = b"".join(
+        record = b"".join(
             (
                 _PACKS[shape](
                     size,
@@ -149,6 +149,10 @@ class CommitLog:
                 properties,
             )
         )
+        if size < LONG_WRITE:
+            self._mapping[position:end] = record
+        else:
+            file.write(position, record)
         file.written = end
         self.max_offset = physical_offset + size
         return physical_offset, size
@@ -185,7 +189,7 @@ class CommitLog:
             batch.move(place)
         self.last_store_timestamp = batch.place.store_timestamp
         end = position + size
-        self._mapping[position:end] = batch.data
+        file.write(position, batch.data)
         file.written = end
         self.max_offset = physical_offset + size
         return physical_offset
@@ -201,7 +205,7 @@ class CommitLog:
         end = position + len(data)
         if end > self._limit:
             raise ValueError(f"{len(data)} bytes of records, {self._limit - position} fit")
-        self._mapping[position:end] = data
+        file.write(position, data)
         file.written = end
         self.last_store_timestamp = store_timestamp
         self.max_offset = file.start + end
@@ -250,7 +254,7 @@ class CommitLog:
         if file is None or not position:
             file = self._append_file(self.preparer.take(physical_offset))
         end = position + len(data)
-        self._mapping[position:end] = data
+        file.write(position, data)
         file.written = end
         self.last_store_timestamp = max(self.last_store_timestamp, last_store_timestamp)
         self.max_offset = physical_offset + len(data)

@@ -188,7 +188,7 @@ class Loops:
         )
         self.records += int(taken)
         if taken:
-            self._after(text, rows[:taken], places[:used])
+            self._after(text, rows[:taken], segments, places[:used])
 
     def _turn(self) -> tuple[bytes, Any]:
         """Reads of some connections, IPv4 and IPv6, each after its host, and their table."""
@@ -203,7 +203,7 @@ class Loops:
             data += read_of(rng) if rng.random() < 0.9 else b""
             # Bytes between two segments belong to neither.
             end = len(data) + rng.choice((0, 0, 0, 9))
-            table.append([start, end, host_at, shape, start, 0, 0, 0])
+            table.append([start, end, host_at, shape, start, 0, 0, 0, 0])
             data += bytes(9 if end > len(data) else 0)
         table[-1][col.SEGMENT_END] += rng.choice((0, 50))
         content = np.array(table, dtype=np.int64).tobytes()
@@ -211,7 +211,7 @@ class Loops:
             (len(table), col.SEGMENT_COLUMNS), np.int64, content=content
         )
 
-    def _after(self, text: Any, rows: Any, places: Any) -> None:
+    def _after(self, text: Any, rows: Any, segments: Any, places: Any) -> None:
         rng, make = self.rng, self.allocate
         taken = rows.shape[0]
         units = make(max(1, (taken - rng.randrange(2)) * 20), np.uint8)
@@ -233,7 +233,7 @@ class Loops:
         out = make(rng.choice((1, 100, 256, 1_000)), np.uint8)
         ends = make(7, np.int64, content=ends)
         constant = make(len(pieces), np.uint8, content=pieces, fixed=True)
-        self.replied += int(replies(text, rows, places, constant, ends, out))
+        self.replied += int(replies(text, rows, segments, places, constant, ends, out))
 
 
 def main() -> int:

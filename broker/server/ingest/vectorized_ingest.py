@@ -173,7 +173,7 @@ class VectorizedIngest:
             end = start + len(segment.data) - segment.position
             is_v6 = start - host_at == HOST_V6_SIZE
             stop = end if self._admits(segment.peer) else start
-            lines.append((start, stop, host_at, is_v6, start, 0, 0, col.FULL))
+            lines.append((start, stop, host_at, is_v6, start, 0, 0, col.FULL, 0))
         table = self._segments[: len(segments)]
         table[:] = lines
         view = np.frombuffer(data, dtype=np.uint8)
@@ -233,7 +233,7 @@ class VectorizedIngest:
         if taken:
             rows = self._rows[:taken]
             self._store(destination, opened, rows, int(size))
-            self._respond([segment.peer for segment in segments], rows)
+            self._respond([segment.peer for segment in segments], table, rows)
             self._figures.frames += int(taken)
             self._figures.reads += 1
         return int(taken)
@@ -270,6 +270,7 @@ class VectorizedIngest:
                 0,
                 0,
                 topic.key_prefix,
+                0,
                 0,
             )
             topics += topic.stored
@@ -328,7 +329,7 @@ class VectorizedIngest:
         target.put_size.calls += more
         self._context.stats.put.calls += more
 
-    def _respond(self, peers: list[IngestPeer], rows: "Int64s") -> None:
+    def _respond(self, peers: list[IngestPeer], table: "Int64s", rows: "Int64s") -> None:
         if self._parts.flushed is not None:
             self._respond_flushed(peers, rows)
             return
@@ -337,15 +338,14 @@ class VectorizedIngest:
             part = rows[done:]
             count = int(
                 self._kernels.replies(
-                    self._text, part, self._places, self._pieces, self._ends, self._out
+                    self._text, part, table, self._places, self._pieces, self._ends, self._out
                 )
             )
-            # Of equal keys the last one counts: the last response of each connection.
-            ends = dict(part[:count, [col.SEGMENT, col.REPLY_END]].tolist())
             start = 0
-            for number, end in ends.items():
-                peers[number].send(bytes(self._records[start:end]))
-                start = end
+            for peer, end in zip(peers, table[:, col.REPLY_END].tolist(), strict=True):
+                if end:
+                    peer.send(bytes(self._records[start:end]))
+                    start = end
             done += count
 
     def _respond_flushed(self, peers: list[IngestPeer], rows: "Int64s") -> None:

@@ -52,7 +52,7 @@ def load() -> Kernels:
     header = np.zeros(6, dtype=np.int64)
     for table in (entries, entries[:, 1:]):
         put_entries(octets, shape, header, table)
-    kernels.replies(octets, rows, places, constant, numbers, octets)
+    kernels.replies(octets, rows, segments, places, constant, numbers, octets)
     return kernels
 
 

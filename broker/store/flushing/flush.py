@@ -29,7 +29,7 @@ from broker.store.flushing.wake_signal import WakeSignal
 from broker.store.flushing.worker import supervised_thread
 from broker.store.format.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from broker.store.logfile.disk import Disk
-from broker.store.logfile.mapped_file import PAGE, MappedFile
+from broker.store.logfile.mapped_file import PAGE
 from broker.store.results import PutMessageStatus
 
 _log = logging.getLogger(__name__)
@@ -137,8 +137,6 @@ class FlushService:
         self._waiting: list[WaitingPut] = []
         # The waiting puts that the running sync serves.
         self._served: list[WaitingPut] = []
-        # The file that group commits were prepared for.
-        self._appended: MappedFile | None = None
         self._clock_seconds: Callable[[], float] = time.monotonic
         self._wake = WakeSignal()
         self._stopping = threading.Event()
@@ -213,8 +211,9 @@ class FlushService:
                 return True
             try:
                 for file in log.files_from(log.flushed_where):
-                    if self.config.sync_flush and file is not self._appended:
-                        self._expect_small_syncs(file)
+                    if self.config.sync_flush:
+                        # Else a group commit of one record of 1 KiB writes 64 KiB after 64 MiB.
+                        file.expect_writes(file.flushed)
                     file.sync()
                     self.syncs += 1
             except DescriptorLimitError as error:
@@ -229,16 +228,6 @@ class FlushService:
             log.flushed_where = end
             self._checkpoint.set_physic(timestamp)
             return True
-
-    def _expect_small_syncs(self, file: MappedFile) -> None:
-        """Prepare the file that is appended to now for group commits; undo it for the one before.
-
-        Without it a group commit of one record of 1 KiB writes 64 KiB after 64 MiB of the file.
-        """
-        if self._appended is not None:
-            self._appended.expect_reads()
-        self._appended = file
-        file.expect_small_syncs()
 
     def fail(self, reason: str) -> None:
         """Stop flushing and acknowledging permanently; answer the waiting puts."""

@@ -53,14 +53,6 @@ def build_block(
     keys = entries[:, :count].copy()
     keys[2] = stamp
     packed = units.tobytes()
-    # Of equal keys the last one counts: the last record of each queue.
-    ends = dict(
-        zip(
-            rows[:, col.PLACE].tolist(),
-            (rows[:, col.PHYSICAL_OFFSET] + rows[:, col.SIZE]).tolist(),
-            strict=True,
-        )
-    )
     queues = []
     for number, place in enumerate(places.tolist()):
         found = opened[number]
@@ -72,7 +64,7 @@ def build_block(
                 found,
                 place[col.NEXT_OFFSET] - place[col.TAKEN],
                 packed[at : at + place[col.TAKEN] * UNIT_SIZE],
-                ends[number],
+                place[col.LAST_END],
             )
         )
     last = rows[-1]

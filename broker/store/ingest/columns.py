@@ -3,9 +3,9 @@
 from typing import Final
 
 # One row per message. The columns up to BODY_LENGTH are written by `scan`: positions of texts refer
-# to the text buffer, BODY_AT to the received bytes. The others are written by `append` and
-# `replies`. The messages of a batch have equal SHARED_COLUMNS; MORE is the number of those that
-# follow in the same frame. Only the last row of a frame has a REPLY_END.
+# to the text buffer, BODY_AT to the received bytes. The others are written by `append`. The
+# messages of a batch have equal SHARED_COLUMNS; MORE is the number of those that follow in the same
+# frame.
 (
     FRAME_END,
     SEGMENT,
@@ -32,14 +32,14 @@ from typing import Final
     SIZE,
     QUEUE_OFFSET,
     TAGS_CODE,
-    REPLY_END,
-) = range(26)
-ROW_COLUMNS: Final = 26
+) = range(25)
+ROW_COLUMNS: Final = 25
 SHARED_COLUMNS: Final = MORE
 
 # One row per connection of a turn: the bytes from SEGMENT_AT to SEGMENT_END are to be served; its
 # born host is at HOST_AT, and SHAPE is the row of its template. `scan` writes STOP; `append` writes
-# POSITION, after the last frame that was stored, FIRST_ROW and TAKEN_ROWS, and may change STOP.
+# POSITION, after the last frame that was stored, FIRST_ROW and TAKEN_ROWS, and may change STOP;
+# `replies` writes REPLY_END, after the last response of the connection.
 (
     SEGMENT_AT,
     SEGMENT_END,
@@ -49,14 +49,16 @@ SHARED_COLUMNS: Final = MORE
     FIRST_ROW,
     TAKEN_ROWS,
     STOP,
-) = range(8)
-SEGMENT_COLUMNS: Final = 8
+    REPLY_END,
+) = range(9)
+SEGMENT_COLUMNS: Final = 9
 
 # Why a segment ended: no whole frame is left, the next frame needs the plain path, or a table or a
 # file is full and the call is to be repeated from POSITION on.
 NO_FRAME, LEFT_FRAME, FULL = range(3)
 
 # One row per queue that the messages of a turn name; Python fills in the columns from OPEN on.
+# `derive` writes FIRST_UNIT and LAST_END, the physical offset after the last record.
 (
     TOPIC_AT,
     TOPIC_LENGTH,
@@ -73,8 +75,9 @@ NO_FRAME, LEFT_FRAME, FULL = range(3)
     TAKEN_FRAMES,
     KEY_PREFIX,
     FIRST_UNIT,
-) = range(15)
-PLACE_COLUMNS: Final = 15
+    LAST_END,
+) = range(16)
+PLACE_COLUMNS: Final = 16
 
 # Parameters of `append`: where the records go.
 (

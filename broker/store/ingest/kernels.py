@@ -169,8 +169,8 @@ def derive(text, rows, places, units, entries):
     """Write the queue units of appended records, queue by queue, and their index entries.
 
     ``units`` receives 20 bytes per record; FIRST_UNIT of a place becomes the number of units
-    before its first one. ``entries`` (2 x capacity) receives hash and physical offset of each key.
-    Returns the number of entries, -1 if they do not fit.
+    before its first one, LAST_END the end of its last record. ``entries`` (2 x capacity) receives
+    hash and physical offset of each key. Returns the number of entries, -1 if they do not fit.
     """
     first = np.int64(0)
     for number in range(places.shape[0]):
@@ -186,6 +186,7 @@ def derive(text, rows, places, units, entries):
         at = (place[col.FIRST_UNIT] + before) * UNIT_SIZE
         if before < 0 or at < 0 or at + UNIT_SIZE > units.shape[0]:
             return -1
+        place[col.LAST_END] = row[col.PHYSICAL_OFFSET] + row[col.SIZE]
         put64(units, at + _UNIT_OFFSET_FIELD, row[col.PHYSICAL_OFFSET])
         put32(units, at + _UNIT_SIZE_FIELD, row[col.SIZE])
         put64(units, at + _UNIT_CODE_FIELD, row[col.TAGS_CODE])

@@ -179,9 +179,9 @@ class Disk:
     def expect_single_pages(self, mapping: Mapping, start: int) -> None:
         """Let the kernel cache bytes from ``start`` on (a multiple of the page) in single pages.
 
-        A write through a mapping makes its whole folio dirty, and reading ahead makes folios of up
-        to 2 MiB in a file that is written in sequence: a sync of 1 KiB then writes that much. A
-        read of one page of a sparse file reads zeros ahead, up to read_ahead_kb.
+        A fault in reserved space that was never written reads zeros ahead, up to read_ahead_kb.
+        Reading ahead makes folios of up to 2 MiB, and a write through a mapping makes its whole
+        folio dirty: a sync of 1 KiB then writes that much.
         """
         memory: object = mapping
         if isinstance(memory, mmap.mmap) and sys.platform == "linux":
@@ -233,9 +233,13 @@ class Disk:
         finally:
             _reserve.refill()
 
-    def write_at(self, fd: int, data: bytes, position: int) -> None:
-        """Write ``data`` at ``position``."""
-        os.pwrite(fd, data, position)
+    def write_at(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
+        """Write all of ``data`` at ``position``."""
+        rest = memoryview(data)
+        while rest:
+            done = os.pwrite(fd, rest, position)
+            rest = rest[done:]
+            position += done
 
     def rename(self, source: str, target: str) -> None:
         """Replace ``target`` with ``source`` atomically: ``target`` exists at every moment."""

@@ -28,6 +28,9 @@ FIRST_STEP_BYTES: Final = PAGE
 MAX_STEP_BYTES: Final = 1 << 20
 # A file with no more data than this after its load is read in single pages.
 FEW_BYTES: Final = 1 << 16
+LONG_WRITE: Final = 8 << 10
+"""Bytes from which a system call writes faster than the faults of a mapping, one per page."""
+
 NOWHERE: Final = 1 << 63
 # The flushing thread and the appending thread may close the same descriptor: a second close could
 # hit another file that has got the same number meanwhile.
@@ -48,7 +51,7 @@ class MappedFile:
         "_fd",
         "_gone",
         "_mapping",
-        "_sparse",
+        "_single_from",
         "_view",
         "disk",
         "flushed",
@@ -76,7 +79,8 @@ class MappedFile:
         self._mapping: Mapping | None = None
         self._view: memoryview | None = None
         self._gone = False
-        self._sparse = False
+        # Position from which on single pages are read, -1: read-ahead.
+        self._single_from = -1
         # Whether the file's directory entry is known to be on the disk.
         self.named = True
 
@@ -118,6 +122,8 @@ class MappedFile:
         self.reserved = end
         self.named = False
         self._map(fd)
+        if end < self.size:
+            self.expect_writes()  # else the first unit of a queue reads zeros of a whole file
         return self
 
     def reserve(self) -> None:
@@ -149,15 +155,38 @@ class MappedFile:
         finally:
             self.disk.close(fd)
 
-    def expect_small_syncs(self) -> None:
-        """Let each sync write the pages that were written, not large folios around them."""
-        start = self.flushed // PAGE * PAGE
-        if start < self.size:
-            self._advise(lambda mapping: self.disk.expect_single_pages(mapping, start))
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
+        """Write ``data`` into reserved space: long data by a system call, which faults no pages."""
+        size = len(data)
+        if size >= LONG_WRITE:
+            with _descriptor_lock:  # no other thread closes the descriptor meanwhile
+                if self._fd >= 0:
+                    try:
+                        self.disk.write_at(self._fd, data, position)
+                        return
+                    except OSError as error:
+                        _log.debug("%s: written through the mapping: %s", self.path, error)
+        self.mapping[position : position + size] = data
+
+    def expect_writes(self, start: int = 0) -> None:
+        """Let faults from ``start`` on read no zeros ahead; a sync then writes changed pages only.
+
+        Not for a log without syncs of each write: more faults cost more than they save there.
+        """
+        if self._single_from < 0:
+            self._single_from = start // PAGE * PAGE
+            self._expect_single_pages()
 
     def expect_reads(self) -> None:
-        """Undo :meth:`expect_small_syncs`."""
-        self._advise(self.disk.expect_reads)
+        """Undo :meth:`expect_writes`."""
+        if self._single_from >= 0:
+            self._single_from = -1
+            self._advise(self.disk.expect_reads)
+
+    def _expect_single_pages(self) -> None:
+        start = self._single_from
+        if 0 <= start < self.size:
+            self._advise(lambda mapping: self.disk.expect_single_pages(mapping, start))
 
     def _advise(self, advise: Callable[[Mapping], None]) -> None:
         """Give advice about the mapping; without it the file works as well, only slower."""
@@ -181,7 +210,9 @@ class MappedFile:
                 raise
         self.flushed = max(self.flushed, end)
         if self.flushed == self.size:
-            self.release_descriptor()  # a full file is not written again
+            # A full file is not written again.
+            self.release_descriptor()
+            self.expect_reads()
 
     def _sync(self) -> None:
         fd = self._fd
@@ -229,13 +260,9 @@ class MappedFile:
         processor time per queue of one unit, with single pages 0.08 ms.
         """
         end = self.data_end()
-        self._sparse = 0 < end <= FEW_BYTES
-        self._expect_sparse_reads()
+        if 0 < end <= FEW_BYTES:
+            self.expect_writes()
         return end
-
-    def _expect_sparse_reads(self) -> None:
-        if self._sparse:
-            self._advise(lambda mapping: self.disk.expect_single_pages(mapping, 0))
 
     def clear_after(self, position: int) -> None:
         """Overwrite everything from ``position`` on with zeros; ranges of zeros are not written."""
@@ -289,7 +316,7 @@ class MappedFile:
 
     def _open(self) -> Mapping:
         mapping = self._map(self.disk.open(self.path))
-        self._expect_sparse_reads()
+        self._expect_single_pages()
         return mapping
 
     def _map(self, fd: int) -> Mapping:

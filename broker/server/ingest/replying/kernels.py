@@ -61,8 +61,10 @@ def _put_ids(out, at, rows, pieces, prefix):
 
 
 @njit(cache=True, nogil=True)
-def replies(text, rows, places, pieces, ends, out):
+def replies(text, rows, segments, places, pieces, ends, out):
     """Write one response per frame of ``rows`` into ``out``; return the rows whose one fitted.
+
+    REPLY_END of a segment becomes the position after its last response, 0 without one.
 
     ``pieces`` is the constant text of a response header, ``ends`` the ends of the parts before
     physical offset, queue id, queue offset, UNIQ_KEY, opaque, and of the last one, then the start
@@ -71,6 +73,8 @@ def replies(text, rows, places, pieces, ends, out):
     at = np.int64(0)
     number = 0
     prefix = (ends[6], ends[0])
+    for index in range(segments.shape[0]):
+        segments[index, col.REPLY_END] = 0
     while number < rows.shape[0]:
         row = rows[number]
         after = number + 1 + row[col.MORE]
@@ -92,6 +96,6 @@ def replies(text, rows, places, pieces, ends, out):
         at = _put_piece(out, at, pieces, ends, 5)
         put32(out, start, at - start - 4)
         put32(out, start + 4, at - start - 8)
-        rows[after - 1, col.REPLY_END] = at
+        segments[row[col.SEGMENT], col.REPLY_END] = at
         number = after
     return number

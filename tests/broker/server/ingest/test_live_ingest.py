@@ -56,7 +56,9 @@ class Live:
         self.writer.write(b"".join(frames))
         answers: list[RemotingCommand] = []
         while len(answers) < ROUND:
-            answers += self.decoder.feed(await asyncio.wait_for(self.reader.read(1 << 16), 30))
+            data = await asyncio.wait_for(self.reader.read(1 << 16), 30)
+            assert data, "the broker closed the connection"
+            answers += self.decoder.feed(data)
         by_opaque = {answer.opaque: answer for answer in answers}
         assert all(answer.code == 0 for answer in answers), answers[0].remark
         return [by_opaque[number] for number in numbers]

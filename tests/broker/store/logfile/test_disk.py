@@ -135,6 +135,16 @@ def test_small_syncs_are_expected_from_a_position_on_until_undone(disk, tmp_path
     disk.unmap(mapping)
 
 
+def test_a_write_at_a_position_continues_after_a_short_one(disk, tmp_path, monkeypatch):
+    path = tmp_path / "f"
+    fd = disk.open(str(path), create=True)
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:3], at))
+    disk.write_at(fd, b"0123456789", 2)
+    disk.close(fd)
+    assert path.read_bytes() == b"\0\x000123456789"
+
+
 def test_ranges_of_data_pass_over_reserved_space(disk, tmp_path):
     path = str(tmp_path / "f")
     fd = disk.open(path, create=True)

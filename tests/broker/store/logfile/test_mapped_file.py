@@ -6,7 +6,7 @@ import pytest
 
 from broker.errors import DiskFullError, StoreError
 from broker.store.logfile.disk import Disk
-from broker.store.logfile.mapped_file import PAGE, MappedFile, MappedFileQueue
+from broker.store.logfile.mapped_file import LONG_WRITE, PAGE, MappedFile, MappedFileQueue
 
 SIZE = 4096
 
@@ -253,24 +253,34 @@ def advised(folder, disk: Disk) -> MappedFile:
     return MappedFileQueue(disk, str(folder), 4 * PAGE).create(0)
 
 
-def test_small_syncs_are_expected_from_the_page_of_the_flushed_position(folder):
+def test_writes_are_expected_from_a_page_on_until_the_file_is_full(folder):
     disk = AdvisedDisk()
     file = advised(folder, disk)
-    file.expect_small_syncs()
-    file.written = PAGE + 100
+    file.expect_writes(PAGE + 100)
+    file.expect_writes(2 * PAGE)
+    assert disk.starts == [PAGE]
+    file.release_mapping()
+    _ = file.mapping
+    assert disk.starts == [PAGE, PAGE]
+    file.written = file.size
     file.sync()
-    file.expect_small_syncs()
-    file.expect_reads()
-    assert disk.starts == [0, PAGE, -1]
+    file.sync()
+    assert disk.starts == [PAGE, PAGE, -1]
+    file.close()
+
+
+def test_a_file_that_grows_expects_writes_from_its_start(folder):
+    disk = AdvisedDisk()
+    folder.mkdir()
+    file = MappedFile(disk, str(folder), 0, 4 * PAGE).create(PAGE)
+    assert disk.starts == [0]
     file.close()
 
 
 def test_a_full_or_closed_file_gets_no_advice(folder):
     disk = AdvisedDisk()
     file = advised(folder, disk)
-    file.written = file.size
-    file.sync()
-    file.expect_small_syncs()
+    file.expect_writes(file.size)
     file.close()
     file.expect_reads()
     assert disk.starts == []
@@ -298,7 +308,54 @@ def test_the_end_of_few_bytes_is_searched_in_single_pages(folder):
 def test_advice_that_is_refused_raises_nothing(folder, error):
     disk = AdvisedDisk(error)
     file = advised(folder, disk)
-    file.expect_small_syncs()
+    file.expect_writes()
     file.expect_reads()
     assert disk.starts == [0, -1]
+    file.close()
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+class CountingDisk(Disk):
+    """Counts the system calls that write; they fail with ``error``."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.writes: list[tuple[int, int]] = []
+        self.error = error
+
+    def write_at(self, fd, data, position):
+        self.writes.append((position, len(data)))
+        if self.error is not None:
+            raise self.error
+        super().write_at(fd, data, position)
+
+
+def kept_open(folder, disk: Disk) -> MappedFile:
+    return MappedFileQueue(disk, str(folder), 16 * PAGE, keep_open=True).create(0)
+
+
+@pytest.mark.parametrize("error", [None, OSError(5, "Input/output error")])
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_long_data_is_written_by_one_call_or_else_through_the_mapping(folder, error, kind):
+    disk = CountingDisk(error)
+    file = kept_open(folder, disk)
+    short, long = b"s" * (LONG_WRITE - 1), b"l" * LONG_WRITE
+    file.write(3, kind(short))
+    file.write(3 + len(short), kind(long))
+    assert disk.writes == [(3 + len(short), len(long))]
+    expected = bytes(3) + short + long
+    assert file.mapping[: len(expected) + 1] == expected + b"\0"
+    with open(file.path, "rb") as found:
+        assert found.read(len(expected)) == expected
+    file.close()
+
+
+def test_without_a_descriptor_long_data_is_written_through_the_mapping(folder):
+    disk = CountingDisk()
+    file = kept_open(folder, disk)
+    file.release_descriptor()
+    file.write(PAGE, b"x" * LONG_WRITE)
+    assert disk.writes == []
+    assert file.mapping[PAGE : PAGE + LONG_WRITE + 1] == b"x" * LONG_WRITE + b"\0"
     file.close()

@@ -22,14 +22,20 @@ VALUES = [  # opaque, physical offset, queue id, queue offset
 ]
 
 
+SEGMENTS = [0, 0, 2, 2]  # of the values: connection 1 has none
+
+
 def compose(room: int) -> tuple[int, bytes, bytes]:
     """The number that fitted, their bytes, and the expected bytes of all."""
     rows = np.zeros((len(VALUES), col.ROW_COLUMNS), dtype=np.int64)
     places = np.zeros((len(VALUES), col.PLACE_COLUMNS), dtype=np.int64)
+    segments = np.full((3, col.SEGMENT_COLUMNS), 7, dtype=np.int64)
     expected = b""
+    ends_of = [0]
     for number, (opaque, physical_offset, queue_id, queue_offset) in enumerate(VALUES):
         row = rows[number]
         row[[col.OPAQUE, col.PHYSICAL_OFFSET]] = opaque, physical_offset
+        row[col.SEGMENT] = SEGMENTS[number]
         row[[col.QUEUE_OFFSET, col.PLACE]] = queue_offset, number
         row[[col.REPLY_KEY_AT, col.REPLY_KEY_LENGTH]] = number, 4
         places[number, col.QUEUE_ID] = queue_id
@@ -37,11 +43,14 @@ def compose(room: int) -> tuple[int, bytes, bytes]:
         expected += encode_reply_json(
             opaque, 0, REPLY % (physical_offset, queue_id, queue_offset, key)
         )
+        ends_of.append(len(expected))
     pieces, ends = reply_pieces(REPLY, b"\x7f")
     out = np.zeros(room, dtype=np.uint8)
     text = np.frombuffer(TEXT, dtype=np.uint8).copy()
-    count = int(replies(text, rows, places, pieces, ends, out))
-    end = int(rows[count - 1, col.REPLY_END]) if count else 0
+    count = int(replies(text, rows, segments, places, pieces, ends, out))
+    end = ends_of[count]
+    last = {SEGMENTS[number]: ends_of[number + 1] for number in range(count)}
+    assert segments[:, col.REPLY_END].tolist() == [last.get(number, 0) for number in range(3)]
     assert not out[end:].any()
     return count, out[:end].tobytes(), expected
 
