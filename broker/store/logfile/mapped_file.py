@@ -1,8 +1,9 @@
-"""MappedFile and MappedFileQueue: consecutive files of one fixed length, written through mmap.
+"""MappedFile and MappedFileQueue: consecutive files of one fixed length, read and written by mmap.
 
 A MappedFileQueue is one contiguous range of bytes; each file is named after the position of its
 first byte. A file's space is reserved when it is created or before it is written again, then the
-file is mapped; ConsumeQueue files reserve space in steps, before each part is written.
+file is mapped; ConsumeQueue files reserve space in steps, before each part is written. Long data
+is written by pwrite, into the same pages of the page cache.
 Views given to readers keep a file's memory alive after the file has been deleted: it is unmapped
 when the last view is released.
 
