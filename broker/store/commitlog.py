@@ -30,11 +30,14 @@ from broker.store.format.commitlog import (
     peek_store_timestamp,
 )
 from broker.store.logfile.file_preparer import FilePreparer
-from broker.store.logfile.mapped_file import LONG_WRITE, MappedFile, MappedFileQueue
+from broker.store.logfile.mapped_file import LONG_WRITE, PAGE, MappedFile, MappedFileQueue
 from broker.store.results import MessageExtBrokerInner, RecordTooLargeError
 
 # A batch keeps the storeTimestamp of the start of its encoding if it is appended within this time.
 MAX_STAMP_AGE_MS: Final = 10
+LOADED_BYTES: Final = 2 << 20
+"""Bytes of the current file whose pages are loaded ahead of the writes: 20 ms of 100 MB/s."""
+
 _V6_BITS: Final = BORNHOST_V6 | STOREHOST_V6
 # Bytes of a record besides body, topic (with its length) and properties, per host shape.
 _SIZES: Final = tuple(size + PROPERTIES_LENGTH_SIZE for size in FIXED_SIZES)
@@ -60,6 +63,10 @@ class CommitLog:
         # Position in the current file up to which a record may extend (a blank record must fit
         # after it); -1 without a current file.
         self._limit = -1
+        # Position in the current file up to which pages were loaded, and the one at which the next
+        # ones are requested: later after each long write, and late in the first file.
+        self._loaded = 0
+        self._load_at = 0
 
     @property
     def min_offset(self) -> int:
@@ -87,6 +94,8 @@ class CommitLog:
                 self._file = last
                 self._mapping = last.mapping
                 self._limit = last.size - BLANK_SIZE
+                self._loaded, self._load_at = 0, last.written + LOADED_BYTES // 2
+                last.expect_writes(last.written)
 
     def erase_after_end(self) -> None:
         """Overwrite the bytes of the last file after the end of the log with zeros, without a sync.
@@ -152,7 +161,7 @@ class CommitLog:
         if size < LONG_WRITE:
             self._mapping[position:end] = record
         else:
-            file.write(position, record)
+            self._write(file, position, record)
         file.written = end
         self.max_offset = physical_offset + size
         return physical_offset, size
@@ -189,7 +198,7 @@ class CommitLog:
             batch.move(place)
         self.last_store_timestamp = batch.place.store_timestamp
         end = position + size
-        file.write(position, batch.data)
+        self._write(file, position, batch.data)
         file.written = end
         self.max_offset = physical_offset + size
         return physical_offset
@@ -205,10 +214,30 @@ class CommitLog:
         end = position + len(data)
         if end > self._limit:
             raise ValueError(f"{len(data)} bytes of records, {self._limit - position} fit")
-        file.write(position, data)
+        self._write(file, position, data)
         file.written = end
         self.last_store_timestamp = store_timestamp
         self.max_offset = file.start + end
+
+    def _write(self, file: MappedFile, position: int, data: bytes | bytearray | memoryview) -> None:
+        """Write long data, which needs no loaded pages."""
+        file.write(position, data)
+        self._load_at += len(data)
+
+    def load_ahead(self) -> None:
+        """Request the pages that the next appends write; called once per event-loop iteration.
+
+        Not with SYNC_FLUSH: each group commit would write them.
+        """
+        file = self._file
+        if file is None or file.written < self._load_at:
+            return
+        start = max(self._loaded, file.written // PAGE * PAGE)
+        end = min(file.size, file.written // PAGE * PAGE + LOADED_BYTES)
+        self._load_at = file.written + LOADED_BYTES // 2
+        if start < end:
+            self._loaded = end
+            self.preparer.load_pages(file, start, end)
 
     @property
     def capacity(self) -> int:
@@ -254,7 +283,7 @@ class CommitLog:
         if file is None or not position:
             file = self._append_file(self.preparer.take(physical_offset))
         end = position + len(data)
-        file.write(position, data)
+        self._write(file, position, data)
         file.written = end
         self.last_store_timestamp = max(self.last_store_timestamp, last_store_timestamp)
         self.max_offset = physical_offset + len(data)
@@ -363,7 +392,9 @@ class CommitLog:
 
     def _append_file(self, new: MappedFile) -> MappedFile:
         """Make ``new`` the current file and request the one after it."""
+        self._loaded, self._load_at = 0, LOADED_BYTES // 2 if self._file is None else 0
         self._mapping = new.mapping
+        new.expect_writes()
         self._file = new
         self.files.files.append(new)
         self._limit = new.size - BLANK_SIZE

@@ -97,6 +97,7 @@ class DispatchScheduler:
         if self.on_appended is not None:
             self.on_appended()
         if not self._sync_flush:
+            self._log.load_ahead()
             self.dispatch_slice()
 
     def _touch_flusher(self) -> None:

@@ -211,9 +211,6 @@ class FlushService:
                 return True
             try:
                 for file in log.files_from(log.flushed_where):
-                    if self.config.sync_flush:
-                        # Else a group commit of one record of 1 KiB writes 64 KiB after 64 MiB.
-                        file.expect_writes(file.flushed)
                     file.sync()
                     self.syncs += 1
             except DescriptorLimitError as error:

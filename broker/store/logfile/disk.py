@@ -9,6 +9,7 @@ mapping: a write into a hole on a full disk ends the process with SIGBUS instead
 
 import errno
 import fcntl
+import importlib
 import logging
 import mmap
 import os
@@ -192,6 +193,17 @@ class Disk:
         memory: object = mapping
         if isinstance(memory, mmap.mmap) and sys.platform == "linux":
             memory.madvise(mmap.MADV_NORMAL)
+
+    def load_pages(self, mapping: Mapping, start: int, end: int) -> None:
+        """Load pages of reserved space for writing; OSError if the system cannot.
+
+        Other threads run Python code meanwhile.
+        """
+        memory: object = mapping
+        if isinstance(memory, mmap.mmap) and sys.platform == "linux":
+            importlib.import_module("broker.store.logfile.page_loading").load_pages(
+                memory, start, end
+            )
 
     def sync_data(self, fd: int) -> None:
         """Wait until the file's data is on the disk, including data written through a mapping.

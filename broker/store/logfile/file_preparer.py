@@ -1,8 +1,9 @@
-"""FilePreparer: creates the next file of a range in a worker, before it is needed."""
+"""FilePreparer: creates the next file and loads the next pages in a worker, before their use."""
 
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from broker.errors import DiskFullError, StoreError
 from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
@@ -40,6 +41,10 @@ class FilePreparer:
                 file.destroy()
                 file = None
         return file if file is not None else self._queue.prepare(start)
+
+    def load_pages(self, file: MappedFile, start: int, end: int) -> None:
+        """Request that the pages of a part of ``file`` are loaded for writing."""
+        self._run(partial(file.load_pages, start, end))
 
     def discard(self) -> None:
         """Remove a prepared file that was not used."""

@@ -6,7 +6,7 @@ import pytest
 
 from broker.errors import StoreError
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record, encode_record
-from broker.store.commitlog import CommitLog
+from broker.store.commitlog import LOADED_BYTES, CommitLog
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.format.commitlog import Blank, scan_commitlog
 from broker.store.logfile.disk import Disk
@@ -24,6 +24,29 @@ def log(tmp_path):
     made.open_at(0, 0)
     yield made
     files.close()
+
+
+class LoadingDisk(Disk):
+    """Notes the ranges of pages that are loaded."""
+
+    def __init__(self) -> None:
+        self.loaded: list[tuple[int, int]] = []
+
+    def load_pages(self, mapping, start, end):
+        super().load_pages(mapping, start, end)
+        self.loaded.append((start, end))
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A log with files of 8 MiB, whose worker runs at once, and its disk."""
+    disk = LoadingDisk()
+    files = MappedFileQueue(disk, str(tmp_path / "commitlog"), 8 << 20, keep_open=True)
+    made = CommitLog(files, FilePreparer(files, lambda job: job()))
+    made.open_at(0, 0)
+    yield made, disk
+    files.close()
+    made.preparer.release()
 
 
 TOPIC = Topic("TopicA")
@@ -249,3 +272,44 @@ def test_a_file_that_cannot_be_used_leaves_no_wrong_offset(log, inner, monkeypat
     assert physical_offset == SIZE
     found = decode_record(bytes(log.read(physical_offset, size)), check_crc=True)
     assert found.physical_offset == SIZE
+
+
+# --- pages that are loaded ahead ------------------------------------------------------------------
+
+
+def test_short_writes_load_the_next_pages_after_the_first_mebibyte(large, inner):
+    log, disk = large
+    file = None
+    while file is None or file.written < 7 << 20:
+        before = len(disk.loaded)
+        put(log, inner, body=bytes(4000))
+        log.load_ahead()
+        (file,) = log.files.files
+        if len(disk.loaded) > before:
+            start, end = disk.loaded[-1]
+            assert end == min(file.size, file.written // 4096 * 4096 + LOADED_BYTES)
+            assert start <= file.written if not before else start == disk.loaded[-2][1]
+    assert disk.loaded[0][0] == pytest.approx(LOADED_BYTES // 2, abs=8192)
+    assert disk.loaded[-1][1] == file.size
+    assert sum(end - start for start, end in disk.loaded) == file.size - disk.loaded[0][0]
+
+
+def test_a_log_that_is_rolled_loads_the_first_pages_at_once(large, inner):
+    log, disk = large
+    while len(log.files.files) < 2:
+        put(log, inner, body=bytes(9000))
+    assert disk.loaded == []
+    log.load_ahead()
+    start = log.files.files[1].written // 4096 * 4096
+    assert disk.loaded == [(start, start + LOADED_BYTES)]
+
+
+def test_long_writes_load_no_pages(large, inner):
+    log, disk = large
+    for _ in range(400):
+        put(log, inner, body=bytes(9000))
+        log.load_ahead()
+    log.append_encoded(bytes(2 << 20), 1)
+    log.load_ahead()
+    assert log.max_offset > LOADED_BYTES
+    assert disk.loaded == []

@@ -243,6 +243,11 @@ class AdvisedDisk(Disk):
         if self.error is not None:
             raise self.error
 
+    def load_pages(self, mapping, start, end):
+        self.starts.append(end)
+        if self.error is not None:
+            raise self.error
+
     def expect_reads(self, mapping):
         self.starts.append(-1)
         if self.error is not None:
@@ -309,8 +314,9 @@ def test_advice_that_is_refused_raises_nothing(folder, error):
     disk = AdvisedDisk(error)
     file = advised(folder, disk)
     file.expect_writes()
+    file.load_pages(0, PAGE)
     file.expect_reads()
-    assert disk.starts == [0, -1]
+    assert disk.starts == [0, PAGE, -1]
     file.close()
 
 
