@@ -10,7 +10,6 @@ import pytest
 from broker.errors import DiskFullError, FileNameError, StoreError, StoreLockedError
 from broker.store.config_file import ConfigFile
 from broker.store.logfile import disk as files
-from broker.store.logfile import page_loading
 from broker.store.logfile.disk import Disk
 
 
@@ -133,49 +132,6 @@ def test_small_syncs_are_expected_from_a_position_on_until_undone(disk, tmp_path
     assert random_bytes(path) == 13 * 4096
     disk.expect_reads(mapping)
     assert random_bytes(path) == 0
-    disk.unmap(mapping)
-
-
-def resident_bytes(path) -> int:
-    """Bytes of a file that are in the memory of this process."""
-    mapped, total = False, 0
-    with open("/proc/self/smaps", encoding="utf-8") as lines:
-        for line in lines:
-            words = line.split()
-            if not words[0].endswith(":"):
-                mapped = words[-1] == str(path)
-            elif words[0] == "Rss:" and mapped:
-                total += int(words[1]) * 1024
-    return total
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of mappings from /proc")
-def test_loaded_pages_are_present_with_their_content(disk, tmp_path):
-    path = tmp_path / "f"
-    path.write_bytes(b"x" * (16 * 4096))
-    fd = disk.open(str(path))
-    mapping = disk.map(fd, 16 * 4096)
-    disk.close(fd)
-    assert resident_bytes(path) == 0
-    try:
-        disk.load_pages(mapping, 4 * 4096, 9 * 4096)
-    except OSError as error:
-        pytest.skip(f"the kernel cannot load pages for writing: {error}")
-    assert resident_bytes(path) >= 5 * 4096
-    assert bytes(mapping) == b"x" * (16 * 4096)
-    disk.unmap(mapping)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="pages are loaded on Linux only")
-def test_a_system_that_cannot_load_pages_is_reported(disk, tmp_path, monkeypatch):
-    path = tmp_path / "f"
-    path.write_bytes(bytes(4096))
-    fd = disk.open(str(path))
-    mapping = disk.map(fd, 4096)
-    disk.close(fd)
-    monkeypatch.setattr(page_loading, "MADV_POPULATE_WRITE", 9_999)
-    with pytest.raises(OSError, match="Invalid argument"):
-        disk.load_pages(mapping, 0, 4096)
     disk.unmap(mapping)
 
 
