@@ -21,6 +21,7 @@ from tests.support.replica_set import until
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
 
+SYSTEM_BUSY = 2  # a machine with other load: a request waited for too long
 SERVICE_NOT_AVAILABLE = 14
 
 
@@ -54,7 +55,7 @@ def check_full_and_back(
     senders = make_senders(child, ledger)
     send_until_refused(senders, ledger)
     senders.drain()
-    assert set(ledger.codes) <= {0, SERVICE_NOT_AVAILABLE}, ledger.codes
+    assert set(ledger.codes) <= {0, SYSTEM_BUSY, SERVICE_NOT_AVAILABLE}, ledger.codes
     with BlockingClient(timeout_ms=10_000) as client:
         answer = refusal(client, child)
         assert answer.code == SERVICE_NOT_AVAILABLE
