@@ -75,14 +75,21 @@ _REASONS: Final = {
 
 
 def _vectorized_dispatcher(reput: ReputService) -> "VectorizedDispatcher | None":
-    """The fast path, or None without numba or if LMQ is enabled.
+    """The fast path, or None without a usable numba or if LMQ is enabled.
 
     With LMQ a record can have units in several queues.
     """
     if reput.lmq_enabled or importlib.util.find_spec("numba") is None:
         return None
-    from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
-
+    try:
+        from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
+    except Exception as error:  # numba refuses other versions of numpy with errors of several types
+        _log.warning(
+            "numba is installed and cannot be used, recovery takes longer: %s;"
+            " pip install --upgrade 'mqadmin[fast]' installs versions that fit",
+            error,
+        )
+        return None
     return VectorizedDispatcher(reput)
 
 
@@ -120,6 +127,7 @@ class LogScan:
         self._paged = -1
         # Fast path (long logs, if available) and back-off: records to read before the next attempt.
         self._vectorized: VectorizedDispatcher | None = None
+        self._asked = False  # for the fast path
         self._slow_records = 0
         self._slow_next = _FEW_RECORDS
 
@@ -282,9 +290,10 @@ class LogScan:
         self._paged = file.start + position
         file.page_out()
         self._progress.at(self._paged)
-        if self._vectorized is None and (
+        if not self._asked and (
             self._paged - self._began >= self.vectorized_from_bytes or self._is_long()
         ):
+            self._asked = True
             self._vectorized = _vectorized_dispatcher(self._reput)
 
     def _is_long(self) -> bool:

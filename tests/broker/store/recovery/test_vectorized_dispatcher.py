@@ -3,11 +3,13 @@
 import random
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from broker.common.topic import SCHEDULE_TOPIC
+from broker.store.recovery import log_scan
 from broker.store.recovery.log_scan import LogScan
 
 pytest.importorskip("numba", reason="the fast path needs the extra 'fast'")
@@ -164,3 +166,22 @@ def test_both_ways_leave_the_same(
     assert [name for name in {*slow, *quick} if slow.get(name) != quick.get(name)] == []
     shutil.rmtree(root)
     stores.root = root
+
+
+def test_numba_that_cannot_be_imported_leaves_the_slow_way(
+    stores, inner, tmp_path, rng: random.Random, monkeypatch, caplog
+):
+    store = stores.start(stores.config(mapped_file_size_commit_log=16_384))
+    fill(store, stores, rng, inner, 400)
+    stores.kill(store)
+    root = Path(store.config.root)
+    (root / "abort").write_text("1\n")
+    other = tmp_path / "other"
+    shutil.copytree(root, other)
+    expected = recover(stores, root, monkeypatch, 1 << 60)
+    # As an installed numba that refuses the installed numpy.
+    monkeypatch.setitem(sys.modules, "broker.store.recovery.vectorized_dispatcher", None)
+    monkeypatch.setattr(log_scan, "PAGE_OUT_BYTES", 4_096)
+    assert recover(stores, other, monkeypatch, 0) == expected
+    (warning,) = [one for one in caplog.records if "numba" in one.getMessage()]
+    assert "pip install" in warning.getMessage()
