@@ -9,7 +9,6 @@ log at the first corruption and loses the intact records after it.
 **Source:** RocketMQ CommitLog#recoverNormally, #recoverAbnormally.
 """
 
-import importlib.util
 import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -42,6 +41,7 @@ from broker.store.format.commitlog import (
 )
 from broker.store.format.consumequeue import peek_inner_count
 from broker.store.format.lost_sectors import LOST_PROPERTIES, find_lost_part
+from broker.store.format.vectorized.loops import compiled
 from broker.store.format.vectorized.record_count import Tally, walk_plain
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE, MappedFile
@@ -79,17 +79,10 @@ def _vectorized_dispatcher(reput: ReputService) -> "VectorizedDispatcher | None"
 
     With LMQ a record can have units in several queues.
     """
-    if reput.lmq_enabled or importlib.util.find_spec("numba") is None:
+    if reput.lmq_enabled or not compiled():
         return None
-    try:
-        from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
-    except Exception as error:  # numba refuses other versions of numpy with errors of several types
-        _log.warning(
-            "numba is installed and cannot be used, recovery takes longer: %s;"
-            " pip install --upgrade 'mqadmin[fast]' installs versions that fit",
-            error,
-        )
-        return None
+    from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
+
     return VectorizedDispatcher(reput)
 
 
@@ -127,7 +120,6 @@ class LogScan:
         self._paged = -1
         # Fast path (long logs, if available) and back-off: records to read before the next attempt.
         self._vectorized: VectorizedDispatcher | None = None
-        self._asked = False  # for the fast path
         self._slow_records = 0
         self._slow_next = _FEW_RECORDS
 
@@ -290,10 +282,9 @@ class LogScan:
         self._paged = file.start + position
         file.page_out()
         self._progress.at(self._paged)
-        if not self._asked and (
+        if self._vectorized is None and (
             self._paged - self._began >= self.vectorized_from_bytes or self._is_long()
         ):
-            self._asked = True
             self._vectorized = _vectorized_dispatcher(self._reput)
 
     def _is_long(self) -> bool:

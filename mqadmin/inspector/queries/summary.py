@@ -1,6 +1,5 @@
 """Summarise a store: count the records of its log in one scan."""
 
-import importlib.util
 import os
 import sys
 from typing import Final
@@ -12,6 +11,7 @@ from broker.common.sysflag import INNER_BATCH
 from broker.errors import RemoteProtocolError, StoreError
 from broker.message.properties import peek_property
 from broker.store.format.commitlog import LogRecord, check_record, is_plausible, resync
+from broker.store.format.vectorized import loops
 from broker.store.format.vectorized.record_count import Tally
 from mqadmin.inspector.damage import WARNING, checkpoint_damage, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
@@ -53,7 +53,7 @@ def summarize(
     files = store.log_files()
     if check_crc is None:
         check_crc = sum(file.length for file in files) <= CHECK_CRC_BYTES
-    if not check_crc and has_compiled() and about_records(store) >= COMPILED_RECORDS:
+    if not check_crc and about_records(store) >= COMPILED_RECORDS and loops.compiled():
         parts = [count_records(store, check_crc, compiled=True)]
     else:
         parts = count_in_two_processes(store, check_crc) or [count_records(store, check_crc)]
@@ -119,11 +119,6 @@ def count_records(
         queues=[queue for tally in (*walk.tallies, rare) for queue in tally.totals()],
         damaged_regions=damage,
     )
-
-
-def has_compiled() -> bool:
-    """Whether numpy and numba, which the compiled code requires, are installed."""
-    return all(importlib.util.find_spec(name) is not None for name in ("numpy", "numba"))
 
 
 def about_records(store: StoreDirectory) -> int:

@@ -17,6 +17,7 @@ from broker.store.format.indexfile import (
     probe_slot_count,
     slot_position,
 )
+from broker.store.format.vectorized.loops import compiled
 
 MAX_FAULTS: Final = 99
 
@@ -106,9 +107,7 @@ class Problem(NamedTuple):
 
 
 def compiled_kernels() -> Any:
-    """Load the compiled loops (requires numpy); None if numba is not installed."""
-    from broker.store.format.vectorized.columns import compiled
-
+    """Load the compiled loops (requires numpy); None if numba cannot be used."""
     if not compiled():
         return None
     from broker.store.format.vectorized import kernels

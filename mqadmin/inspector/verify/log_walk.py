@@ -16,6 +16,7 @@ from broker.common.java import INT16_MAX, parse_number
 from broker.common.sysflag import INNER_BATCH
 from broker.message.properties import peek_property
 from broker.store.format.commitlog import BLANK_HERE, BLANK_SIZE, Blank, LogRecord, check_record
+from broker.store.format.vectorized.loops import compiled
 from mqadmin.inspector.damage import damage_row
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes
@@ -55,7 +56,6 @@ class ColumnWalk(LogWalk):
         from broker.store.format.vectorized.columns import (
             WITH_CRC,
             WITH_PROPERTIES,
-            compiled,
             scan_columns,
         )
 

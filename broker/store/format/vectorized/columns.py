@@ -10,7 +10,6 @@ Both need numpy; without it callers use ``scan_commitlog``. Memory per batch is 
 28 x ``rows`` int64, whatever the length of the log. Needs the extra ``fast``.
 """
 
-import importlib.util
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +33,7 @@ from broker.store.format.commitlog import (
     resync,
     scan_commitlog,
 )
+from broker.store.format.vectorized.loops import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,11 +118,6 @@ class ScanBatch:
     def physical_offset(self) -> "NDArray[np.int64]":
         """Physical offset of each record."""
         return self.column("position") + self.base_offset
-
-
-def compiled() -> bool:
-    """Return whether the compiled loops are available (numba is installed)."""
-    return importlib.util.find_spec("numba") is not None
 
 
 def first_record(buf: "Buffer", position: int, base_offset: int) -> int:

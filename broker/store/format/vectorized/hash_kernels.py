@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from broker.store.format.vectorized.columns import ScanBatch, compiled
+from broker.store.format.vectorized.columns import ScanBatch
+from broker.store.format.vectorized.loops import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,6 +12,7 @@ import pytest
 from broker.common.sysflag import INNER_BATCH
 from broker.message.batch import encode_batch
 from broker.message.message import Message
+from broker.store.format.vectorized import loops
 from mqadmin.inspector import log as log_module
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries import summary as summary_module
@@ -215,7 +216,7 @@ def test_unreadable_files_are_reported_and_the_rest_is_counted(
 
 # --- compiled code ---------------------------------------------------------------------------
 
-needs_numba = pytest.mark.skipif(not summary_module.has_compiled(), reason="needs numba")
+needs_numba = pytest.mark.skipif(not loops.compiled(), reason="needs numba")
 GOLDEN = sorted(
     path.name.removesuffix(".tar.xz")
     for path in (Path(__file__).parents[3] / "golden" / "stores").glob("*.tar.xz")

@@ -20,6 +20,7 @@ from broker.store.format.commitlog import (  # noqa: E402
     scan_commitlog,
 )
 from broker.store.format.vectorized import columns  # noqa: E402
+from broker.store.format.vectorized.loops import compiled  # noqa: E402
 
 BASE = 1 << 20
 
@@ -152,7 +153,7 @@ def expected(item: LogRecord) -> tuple[Any, ...]:
 
 
 def ways() -> list[bool]:
-    return [False, True] if columns.compiled() else [False]
+    return [False, True] if compiled() else [False]
 
 
 @pytest.mark.parametrize("use_compiled", ways())
@@ -187,7 +188,7 @@ def test_parts_cut_anywhere_give_each_record_once(rng: random.Random, use_compil
         assert seen == whole
 
 
-@pytest.mark.skipif(not columns.compiled(), reason="the compiled loops need numba")
+@pytest.mark.skipif(not compiled(), reason="the compiled loops need numba")
 def test_compiled_crc_is_crc32(rng: random.Random) -> None:
     from broker.store.format.vectorized import kernels
 
@@ -196,7 +197,7 @@ def test_compiled_crc_is_crc32(rng: random.Random) -> None:
         assert kernels.crc32(data, 0, length, kernels.CRC_TABLES) == zlib.crc32(data[:length])
 
 
-@pytest.mark.skipif(not columns.compiled(), reason="the compiled loops need numba")
+@pytest.mark.skipif(not compiled(), reason="the compiled loops need numba")
 def test_kernel_and_scanner_agree_on_the_order_of_columns() -> None:
     from broker.store.format.vectorized import kernels
 
@@ -209,7 +210,7 @@ def test_an_empty_file_has_no_batches() -> None:
     assert list(columns.scan_columns(bytes(8192), BASE)) == []
 
 
-@pytest.mark.parametrize("use_compiled", [False, True] if columns.compiled() else [False])
+@pytest.mark.parametrize("use_compiled", [False, True] if compiled() else [False])
 @pytest.mark.parametrize("flag", [0, 1, 0x01020304, -2])
 def test_the_flag_of_the_application_is_a_signed_int(use_compiled: bool, flag: int) -> None:
     message = MessageExt("TopicA", b"body", b"", flag=flag, queue_id=7, physical_offset=BASE)

@@ -10,7 +10,7 @@ from broker.common.java import string_hash  # noqa: E402
 from broker.message.message import MessageExt  # noqa: E402
 from broker.message.record import encode_record  # noqa: E402
 from broker.store.format.indexfile import index_key_hash, message_keys  # noqa: E402
-from broker.store.format.vectorized.columns import compiled, scan_columns  # noqa: E402
+from broker.store.format.vectorized.columns import scan_columns  # noqa: E402
 from broker.store.format.vectorized.hash_kernels import (  # noqa: E402
     equal_slices,
     hash_slices,
@@ -18,6 +18,7 @@ from broker.store.format.vectorized.hash_kernels import (  # noqa: E402
     key_seeds,
     key_slices,
 )
+from broker.store.format.vectorized.loops import compiled  # noqa: E402
 
 WAYS = [False, True] if compiled() else [False]
 
