@@ -1,5 +1,6 @@
 """Pages that are loaded for writing: present, with their content; errors are reported."""
 
+import errno
 import sys
 
 import pytest
@@ -34,6 +35,8 @@ def test_loaded_pages_are_present_with_their_content(tmp_path):
     try:
         disk.load_pages(mapping, 4 * 4096, 9 * 4096)
     except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
         pytest.skip(f"the kernel cannot load pages for writing: {error}")
     assert resident_bytes(path) >= 5 * 4096
     assert bytes(mapping) == b"x" * (16 * 4096)
