@@ -35,9 +35,8 @@ class BatchConsumeQueue(ConsumeQueue):
     ) -> None:
         super().__init__(topic, queue_id, files, on_dirty)
         self._units = 0
-        self.reserved_offset = (
-            _EVER  # a put cannot know the unit's position; dispatch creates the file
-        )
+        # A put cannot know the position of the unit: dispatch creates the file.
+        self.reserved_offset = _EVER
 
     @property
     def first_offset(self) -> int:
@@ -225,6 +224,7 @@ class BatchConsumeQueue(ConsumeQueue):
         """Remove the queue's folder."""
         super().destroy()
         self._units = 0
+        self.reserved_offset = _EVER
 
     def _number_of(self, queue_offset: int) -> int:
         """Number of the unit that contains ``queue_offset``: the last with a base at most that."""

@@ -4,10 +4,12 @@ import os
 
 import pytest
 
+from broker.common import sysflag
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFileQueue
+from broker.store.results import PutMessageStatus
 
 SIZE = 5 * 46
 
@@ -174,3 +176,37 @@ def test_units_flushed_before_a_cut_are_flushed_again(make) -> None:
     assert queue.append_batch(6, 90_000, 100, 1, (5000, 3))
     assert queue.exposed(log_min=1 << 40)
     assert queue.dirty_pages() >= 0
+
+
+def test_a_topic_created_again_after_an_interrupted_deletion_has_contiguous_files(stores, inner):
+    """A put reserves no space in a batch queue: it cannot know the position of its unit."""
+    config = stores.config(mapper_file_size_batch_consume_queue=40 * 46)
+    folder = stores.root / "batchconsumequeue" / "Bulk" / "0"
+    store = stores.start(config)
+    put_batches(store, inner, 3)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    store.delete_topics(["Bulk"])
+    put_batches(store, inner, 2)
+    stores.close(store)
+    for name, data in before.items():
+        (folder / name).write_bytes(data)
+    (stores.root / "abort").write_bytes(b"")
+    store = stores.start(config)
+    put_batches(store, inner, 198)
+    names = sorted(os.listdir(folder))
+    assert names == [f"{n * 40 * 46:020d}" for n in range(5)]
+    assert (store.get_min_offset("Bulk", 0), store.get_max_offset("Bulk", 0)) == (0, 1800)
+    offset = 0
+    while offset < 1800:
+        found = store.get_message("Bulk", 0, offset)
+        assert found.message_count > 0
+        offset = found.next_begin_offset
+
+
+def put_batches(store, inner, count):
+    store.queue_table.set_batch_topics(["Bulk"])
+    for _ in range(count):
+        properties = {"INNER_NUM": "9"}
+        flags = sysflag.INNER_BATCH | sysflag.NEED_UNWRAP
+        result = store.put_message(inner("Bulk", 0, sys_flag=flags, properties=properties))
+        assert result.status is PutMessageStatus.PUT_OK
