@@ -30,7 +30,7 @@ from broker.store.format.commitlog import (
     peek_store_timestamp,
 )
 from broker.store.logfile.file_preparer import FilePreparer
-from broker.store.logfile.mapped_file import LONG_WRITE, PAGE, MappedFile, MappedFileQueue
+from broker.store.logfile.mapped_file import PAGE, MappedFile, MappedFileQueue
 from broker.store.results import MessageExtBrokerInner, RecordTooLargeError
 
 # A batch keeps the storeTimestamp of the start of its encoding if it is appended within this time.
@@ -158,7 +158,7 @@ class CommitLog:
                 properties,
             )
         )
-        if size < LONG_WRITE:
+        if size < file.long_write:
             self._mapping[position:end] = record
         else:
             self._write(file, position, record)

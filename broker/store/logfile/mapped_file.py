@@ -30,12 +30,7 @@ MAX_STEP_BYTES: Final = 1 << 20
 # A file with no more data than this after its load is read in single pages.
 FEW_BYTES: Final = 1 << 16
 LONG_WRITE: Final = 8 << 10
-"""Bytes from which a system call writes faster than the faults of a mapping, one per page."""
-
 NOWHERE: Final = 1 << 63
-# The flushing thread and the appending thread may close the same descriptor: a second close could
-# hit another file that has got the same number meanwhile.
-_descriptor_lock: Final = threading.Lock()
 _RETAINED, _REMOVE, _FILL_UP = range(3)
 # For each file: name, length in bytes, action of load() (_RETAINED, _REMOVE, _FILL_UP).
 Survey = list[tuple[str, int, int]]
@@ -45,10 +40,14 @@ class MappedFile:
     """One file of fixed length.
 
     ``written`` and ``flushed`` are positions within the file: the end of the data, and the end of
-    the part that is known to be on the disk.
+    the part that is known to be on the disk. Data of ``long_write`` bytes or more is written by a
+    system call, which then is faster than the faults of a mapping, one per page.
     """
 
+    long_write = LONG_WRITE
+
     __slots__ = (
+        "_descriptor_lock",
         "_fd",
         "_gone",
         "_mapping",
@@ -77,6 +76,9 @@ class MappedFile:
         self.reserved = 0
         self.disk = disk
         self._fd = -1
+        # The flushing thread may close the descriptor while the appending thread writes with it or
+        # closes it too: the call would use another file that has got the same number.
+        self._descriptor_lock = threading.Lock()
         self._mapping: Mapping | None = None
         self._view: memoryview | None = None
         self._gone = False
@@ -159,8 +161,8 @@ class MappedFile:
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Write ``data`` into reserved space: long data by a system call, which faults no pages."""
         size = len(data)
-        if size >= LONG_WRITE:
-            with _descriptor_lock:  # no other thread closes the descriptor meanwhile
+        if size >= self.long_write:
+            with self._descriptor_lock:
                 if self._fd >= 0:
                     try:
                         self.disk.write_at(self._fd, data, position)
@@ -299,7 +301,7 @@ class MappedFile:
 
     def release_descriptor(self) -> None:
         """Close the descriptor kept for syncs; a later sync reopens the file."""
-        with _descriptor_lock:
+        with self._descriptor_lock:
             fd, self._fd = self._fd, -1
         if fd >= 0:
             self.disk.close(fd)
