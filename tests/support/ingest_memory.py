@@ -183,7 +183,6 @@ class Loops:
             make((2, FIXED_SIZES[1]), np.uint8),
             make((2, col.SHAPE_COLUMNS), np.int64, content=shapes.tobytes()),
             make(col.APPEND_PARAMETERS, np.int64, content=parameters.tobytes()),
-            format_kernels.CRC_TABLES,
             make(rng.choice((1, 200, 700, 4_000)), np.uint8),
         )
         self.records += int(taken)

@@ -67,13 +67,12 @@ def shape_row(shape: int) -> list[int]:
 
 
 class Kernels(NamedTuple):
-    """The compiled loops, and the tables of their checksum."""
+    """The compiled loops."""
 
     scan: Callable[..., Any]
     append: Callable[..., Any]
     derive: Callable[..., Any]
     replies: Callable[..., Any]
-    crc_tables: "NDArray[np.uint32]"
 
 
 class OpenPlace(NamedTuple):
@@ -227,7 +226,6 @@ class VectorizedIngest:
             self._templates,
             self._shapes,
             self._parameters,
-            kernels.crc_tables,
             self._out,
         )
         if taken:

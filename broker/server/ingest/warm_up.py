@@ -13,7 +13,7 @@ import numpy as np
 from broker.server.ingest.replying.kernels import replies
 from broker.server.ingest.scanning.kernels import scan
 from broker.server.ingest.vectorized_ingest import Kernels
-from broker.store.format.vectorized.kernels import CRC_TABLES, put_entries
+from broker.store.format.vectorized.kernels import put_entries
 from broker.store.ingest import columns as col
 from broker.store.ingest.kernels import append, derive
 
@@ -22,7 +22,7 @@ _NICENESS = 5
 
 def load() -> Kernels:
     """Return the compiled loops; compiles those whose machine code is not in the cache."""
-    kernels = Kernels(scan, append, derive, replies, CRC_TABLES)
+    kernels = Kernels(scan, append, derive, replies)
     constant = np.frombuffer(b"\0", dtype=np.uint8)  # read-only, as are the bytes of a read
     octets = np.zeros(1, dtype=np.uint8)
     numbers = np.zeros(8, dtype=np.int64)
@@ -43,7 +43,6 @@ def load() -> Kernels:
         templates,
         shapes,
         numbers,
-        CRC_TABLES,
         octets,
     )
     kernels.derive(octets, rows, places, octets, entries)

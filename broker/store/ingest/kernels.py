@@ -12,7 +12,7 @@ from numba import njit
 from broker.common import sysflag
 from broker.message.record import BODY_CRC_MASK, field_position
 from broker.store.format.consumequeue import UNIT, UNIT_SIZE
-from broker.store.format.vectorized.kernels import crc32
+from broker.store.format.vectorized.checksum import crc32
 from broker.store.ingest import columns as col
 from broker.store.ingest.octets import copy, put16, put32, put64
 
@@ -72,10 +72,10 @@ def _sizes(rows, fixed, place):
 
 
 @njit(cache=True, nogil=True)
-def _variable_part(out, at, data, text, stored, row, place, tables):
+def _variable_part(out, at, data, text, stored, row, place):
     """Write checksum, body, topic and properties of the record whose fixed part ends at ``at``."""
     length = row[col.BODY_LENGTH]
-    crc = np.int64(crc32(data, row[col.BODY_AT], row[col.BODY_AT] + length, tables))
+    crc = np.int64(crc32(data, row[col.BODY_AT], row[col.BODY_AT] + length))
     copy(out, at, data, row[col.BODY_AT], length)
     at += length
     copy(out, at, stored, place[col.STORED_AT], place[col.STORED_LENGTH])
@@ -86,7 +86,7 @@ def _variable_part(out, at, data, text, stored, row, place, tables):
 
 
 @njit(cache=True, nogil=True)
-def append(data, text, rows, segments, places, stored, templates, shapes, parameters, tables, out):
+def append(data, text, rows, segments, places, stored, templates, shapes, parameters, out):
     """Write the records of ``rows`` into ``out``: (records, bytes).
 
     ``places`` has the open queues with their next offsets, ``stored`` the topics as in a record,
@@ -132,7 +132,7 @@ def append(data, text, rows, segments, places, stored, templates, shapes, parame
         _fixed_part(out, at, template, shape, row, place, parameters)
         copy(out, at + _HOST_FIELD, data, segment[col.HOST_AT], shape[col.HOST_SIZE])
         part = at + shape[col.FIXED_SIZE]
-        crc = _variable_part(out, part, data, text, stored, row, place, tables)
+        crc = _variable_part(out, part, data, text, stored, row, place)
         put32(out, at + _CRC_FIELD, crc)
         if not segment[col.TAKEN_ROWS]:
             segment[col.FIRST_ROW] = count

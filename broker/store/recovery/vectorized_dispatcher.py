@@ -103,9 +103,7 @@ class VectorizedDispatcher:
         view = np.frombuffer(file.mapping, dtype=np.uint8)
         scan_flags = WITH_PROPERTIES | (WITH_CRC if check_crc else 0)
         batch = ScanBatch(np.empty((len(COLUMNS), ROWS), dtype=np.int64), file.start)
-        count, after = kernels.fill(
-            view, file.start, position, file.size, scan_flags, kernels.CRC_TABLES, batch.table
-        )
+        count, after = kernels.fill(view, file.start, position, file.size, scan_flags, batch.table)
         batch.count, batch.next_position = int(count), int(after)
         if power_failed:
             _end_before_lost_part(file, view, batch)

@@ -179,9 +179,7 @@ def _filler(
         view = np.frombuffer(buf, dtype=np.uint8)
 
         def fast(position: int, table: "NDArray[np.int64]") -> tuple[int, int]:
-            filled, after = kernels.fill(
-                view, base_offset, position, end, scan_flags, kernels.CRC_TABLES, table
-            )
+            filled, after = kernels.fill(view, base_offset, position, end, scan_flags, table)
             return int(filled), int(after)
 
         return fast

@@ -18,7 +18,6 @@ from broker.message.record import (
 from broker.server.ingest.vectorized_ingest import shape_row
 from broker.store.format.consumequeue import UNIT_SIZE, tags_code
 from broker.store.format.indexfile import key_hash, message_keys, topic_prefix
-from broker.store.format.vectorized.kernels import CRC_TABLES
 from broker.store.ingest import columns as col
 from broker.store.ingest.kernels import append, derive
 
@@ -83,7 +82,6 @@ class Tables:
             self.templates,
             self.shapes,
             parameters,
-            CRC_TABLES,
             out,
         )
         assert (out[int(size) :] == GUARD).all()

@@ -189,15 +189,6 @@ def test_parts_cut_anywhere_give_each_record_once(rng: random.Random, use_compil
 
 
 @pytest.mark.skipif(not compiled(), reason="the compiled loops need numba")
-def test_compiled_crc_is_crc32(rng: random.Random) -> None:
-    from broker.store.format.vectorized import kernels
-
-    for length in [*range(70), 1000, 65537]:
-        data = np.frombuffer(rng.randbytes(length) + b"tail", dtype=np.uint8)
-        assert kernels.crc32(data, 0, length, kernels.CRC_TABLES) == zlib.crc32(data[:length])
-
-
-@pytest.mark.skipif(not compiled(), reason="the compiled loops need numba")
 def test_kernel_and_scanner_agree_on_the_order_of_columns() -> None:
     from broker.store.format.vectorized import kernels
 

@@ -5,7 +5,6 @@ alone, also where it stops.
 """
 
 import random
-import zlib
 from typing import Any
 
 import pytest
@@ -57,15 +56,8 @@ def fill(data: bytes, flags: int = 0, *, end: int | None = None, rows: int = 100
     """The filled table (columns x rows) and the position at which the loop stopped."""
     table = np.zeros((kernels.COLUMN_COUNT, rows), dtype=np.int64)
     limit = len(data) if end is None else end
-    count, stop = kernels.fill(array(data), BASE, 0, limit, flags, kernels.CRC_TABLES, table)
+    count, stop = kernels.fill(array(data), BASE, 0, limit, flags, table)
     return table[:, :count], stop
-
-
-@pytest.mark.parametrize("length", [*range(35), 1000, 4097])
-def test_the_crc_is_that_of_zlib(rng: random.Random, length: int) -> None:
-    data = rng.randbytes(length + 7)
-    found = kernels.crc32(array(data), 3, 3 + length, kernels.CRC_TABLES)
-    assert int(found) == zlib.crc32(data[3 : 3 + length])
 
 
 def test_walk_and_fill_find_every_record() -> None:
