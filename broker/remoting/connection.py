@@ -5,7 +5,7 @@ responses of one read together. The endpoint decides how each request is handled
 
 ::
 
-    data_received ─ƒ decoder.feed→ frames ─ endpoint.answer(frame) … → one write → turn
+    data_received ─ƒ decoder.feed→ frames ─ endpoint.answer(frame) … → share.write → turn
 
 Back-pressure: when the transport's write buffer exceeds the pause mark, reading stops and decoded
 frames wait in ``backlog``; beyond the limit the connection is closed. When serving the frames of
@@ -95,7 +95,6 @@ class _Endpoint(Protocol):
     ) -> list[RemotingCommand]: ...
     def slow(self, code: int, seconds: float) -> None: ...
     def turn(self) -> None: ...
-    def flush_soon(self, connection: Connection) -> None: ...
     def report_refused(self, address: str, text: str) -> None: ...
 
 
@@ -268,6 +267,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Close when the peer has finished sending: RocketMQ peers never half-close."""
+        self.flush()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -430,7 +430,7 @@ class Connection(asyncio.Protocol):
         finally:
             self.serving = False
         if out:
-            self.flush()
+            endpoint.share.write(self, self.read_bytes + self.out_bytes)
         endpoint.turn()
 
     def _answered(self, command: RemotingCommand) -> None:
@@ -467,7 +467,7 @@ class Connection(asyncio.Protocol):
                 self.out.append(cast(Buffer, part))
                 self.out_bytes += len(cast(Buffer, part))
         if not self.serving:
-            self.endpoint.flush_soon(self)
+            self.endpoint.share.write_later(self)
         return True
 
     def flush(self) -> None:

@@ -124,7 +124,6 @@ class Endpoint:
         self.refused_connections = 0
         self.refused_frames = 0
         self._tasks: set[asyncio.Future[Any]] = set()
-        self._dirty: list[Connection] = []
         self._turn_due = False
         self._scan_timer: asyncio.TimerHandle | None = None
         self._lane_timers: dict[str, asyncio.TimerHandle] = {}
@@ -434,7 +433,7 @@ class Endpoint:
         if answer is not None:
             connection.send(answer)
 
-    # ---- turn end and writes
+    # ---- turn end
 
     def turn(self) -> None:
         """Schedule ``turn_end`` once for this loop iteration."""
@@ -446,17 +445,6 @@ class Endpoint:
         self._turn_due = False
         if self.turn_end is not None:
             self.turn_end()
-
-    def flush_soon(self, connection: Connection) -> None:
-        """Schedule a flush of the connection for the end of this loop iteration."""
-        if not self._dirty:
-            self.loop.call_soon(self._flush_dirty)
-        self._dirty.append(connection)
-
-    def _flush_dirty(self) -> None:
-        dirty, self._dirty = self._dirty, []
-        for connection in dirty:
-            connection.flush()
 
     # ---- connections
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from broker.remoting.limits import SERVE_ITERATION_S, SERVE_SLICE_S, LaneLimits
+from broker.remoting.limits import SERVE_ITERATION_S, SERVE_SLICE_S, WRITTEN_LATER_BYTES, LaneLimits
 
 Job = TypeVar("Job")
 
@@ -70,10 +70,14 @@ class Lane(Generic[Job]):
 
 
 class Waiting(Protocol):
-    """A connection with requests that wait for their turn."""
+    """A connection with requests that wait for their turn, or responses to write."""
 
     def end_yield(self) -> None:
-        """Continue to serve them."""
+        """Continue to serve the requests."""
+        ...
+
+    def flush(self) -> None:
+        """Pass the responses to the transport."""
         ...
 
 
@@ -83,9 +87,22 @@ class ServingShare:
     A connection serves for one slice. When the share of an iteration is used up, connections wait
     here and continue in the next iterations, first come, first served: however many peers are
     active, an iteration takes no longer than the share and the last request of one peer.
+
+    Short responses are written when the iteration's requests are served, one connection after the
+    other: a write wakes the peer, which costs as much as serving a request, and a peer that is
+    awake needs no other wake-up.
     """
 
-    __slots__ = ("_call_soon", "_ends_s", "_now_s", "_scheduled", "_waiting", "frames", "iteration")
+    __slots__ = (
+        "_call_soon",
+        "_ends_s",
+        "_now_s",
+        "_scheduled",
+        "_unwritten",
+        "_waiting",
+        "frames",
+        "iteration",
+    )
 
     def __init__(
         self, call_soon: Callable[[Callable[[], None]], object], now_s: Callable[[], float]
@@ -96,6 +113,7 @@ class ServingShare:
         self.iteration = 0  # iterations in which requests were served
         self._ends_s: float | None = None
         self._scheduled = False
+        self._unwritten: list[Waiting] = []
         self._waiting: deque[Waiting] = deque()
 
     def begin(self, now_s: float) -> float:
@@ -109,6 +127,18 @@ class ServingShare:
     def wait(self, connection: Waiting) -> None:
         """Queue a connection that has frames left; its ``end_yield`` is called in its turn."""
         self._waiting.append(connection)
+        self._schedule()
+
+    def write(self, connection: Waiting, size: int) -> None:
+        """Write queued responses, later if they and their requests have few bytes."""
+        if size > WRITTEN_LATER_BYTES:
+            connection.flush()
+        else:
+            self.write_later(connection)
+
+    def write_later(self, connection: Waiting) -> None:
+        """Write queued frames at the end of this iteration."""
+        self._unwritten.append(connection)
         self._schedule()
 
     @property
@@ -125,6 +155,9 @@ class ServingShare:
         self._scheduled = False
         self._ends_s = None
         self.iteration += 1
+        unwritten, self._unwritten = self._unwritten, []
+        for connection in unwritten:
+            connection.flush()
         waiting = self._waiting
         for _ in range(len(waiting)):
             waiting.popleft().end_yield()

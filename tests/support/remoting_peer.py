@@ -75,6 +75,11 @@ class FakeTransport(asyncio.Transport):
         self.writes.clear()
         return frames
 
+    async def taken(self) -> list[RemotingCommand]:
+        """The frames written since the last call, after short responses were written, too."""
+        await asyncio.sleep(0)
+        return self.take()
+
     def drain(self) -> None:
         """The peer reads everything."""
         self.stuck = False

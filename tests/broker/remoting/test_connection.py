@@ -38,7 +38,7 @@ def test_all_requests_of_a_read_are_answered_with_one_write_in_order(run, attach
         commands = [request_with(n, body=b"%d" % n) for n in range(50)]
         connection.data_received(frames(*commands))
         assert len(transport.writes) == 1
-        answers = transport.take()
+        answers = await transport.taken()
         assert [a.opaque for a in answers] == list(range(50))
         assert [a.body for a in answers] == [b"%d" % n for n in range(50)]
         assert all(a.flag == 1 and a.code == 0 for a in answers)
@@ -76,7 +76,7 @@ def test_a_frame_cut_at_every_byte_is_answered_once_after_its_last(run, attach, 
             connection.data_received(data[cut : cut + 1])
             assert transport.writes == []
         connection.data_received(data[-1:])
-        (answer,) = transport.take()
+        (answer,) = await transport.taken()
         assert (answer.opaque, answer.body) == (7, b"hello")
 
     run(main())
@@ -87,7 +87,7 @@ def test_the_opaque_comes_back_unchanged(run, attach, frames, opaque: int) -> No
     async def main() -> None:
         connection, transport = attach(Endpoint({1: echo}))
         connection.data_received(frames(request_with(opaque)))
-        assert transport.take()[0].opaque == opaque
+        assert (await transport.taken())[0].opaque == opaque
 
     run(main())
 
@@ -111,14 +111,14 @@ def test_awaited_answers_come_out_of_order_each_once(run, attach, frames, turns)
                 request_with(3),
             )
         )
-        assert [a.opaque for a in transport.take()] == [3]
+        assert [a.opaque for a in await transport.taken()] == [3]
         await turns()
         gates["b"].set_result(None)
         await turns()
-        assert [a.opaque for a in transport.take()] == [2]
+        assert [a.opaque for a in await transport.taken()] == [2]
         gates["a"].set_result(None)
         await turns()
-        assert [a.opaque for a in transport.take()] == [1]
+        assert [a.opaque for a in await transport.taken()] == [1]
 
     run(main())
 
@@ -137,7 +137,7 @@ def test_answers_that_come_together_leave_in_one_write(run, attach, frames, turn
         gate.set_result(None)
         await turns()
         assert len(transport.writes) == 1
-        assert len(transport.take()) == 20
+        assert len(await transport.taken()) == 20
 
     run(main())
 
@@ -172,7 +172,7 @@ def test_a_handler_may_give_ready_bytes_buffers_or_nothing(run, attach, frames) 
         handlers = {1: ready, 2: buffers, 3: lambda *_: None}
         connection, transport = attach(Endpoint(handlers))
         connection.data_received(frames(request_with(1, 3), request_with(2, 2), request_with(3, 1)))
-        first, second = transport.take()
+        first, second = await transport.taken()
         assert (first.opaque, first.body) == (2, b"x" * 10)
         assert (second.opaque, second.remark) == (3, "ready")
 
@@ -183,7 +183,7 @@ def test_an_unknown_code_is_answered_with_3_naming_it(run, attach, frames) -> No
     async def main() -> None:
         connection, transport = attach(Endpoint({}))
         connection.data_received(frames(request_with(5, 12345)))
-        (answer,) = transport.take()
+        (answer,) = await transport.taken()
         assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
         assert answer.opaque == 5
         assert "12345" in answer.remark
@@ -203,7 +203,7 @@ def test_an_error_in_a_handler_becomes_system_error_with_its_place(run, attach, 
         connection.data_received(frames(request_with(1), request_with(2, 2)))
         for _ in range(5):
             await asyncio.sleep(0)
-        first, second = transport.take()
+        first, second = await transport.taken()
         assert first.code == second.code == ResponseCode.SYSTEM_ERROR
         assert first.remark.startswith("ValueError: the cause, boom (test_connection.py:")
         assert second.remark == "ClientError: no route"
@@ -218,7 +218,7 @@ def test_a_broker_error_carries_its_own_code_and_remark(run, attach, frames) -> 
     async def main() -> None:
         connection, transport = attach(Endpoint({1: no}))
         connection.data_received(frames(request_with(1)))
-        (answer,) = transport.take()
+        (answer,) = await transport.taken()
         assert (answer.code, answer.remark) == (ResponseCode.TOPIC_NOT_EXIST, "no such topic")
 
     run(main())
@@ -229,7 +229,7 @@ def test_an_answer_above_the_frame_limit_becomes_an_error_answer(run, attach, fr
         huge = bytes(17 * 1024 * 1024)
         connection, transport = attach(Endpoint({1: lambda _, c: response(c, body=huge)}))
         connection.data_received(frames(request_with(1)))
-        (answer,) = transport.take()
+        (answer,) = await transport.taken()
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert "cannot be sent" in answer.remark
 
@@ -266,8 +266,18 @@ def test_good_frames_before_broken_bytes_are_answered_then_it_closes(run, attach
     async def main() -> None:
         connection, transport = attach(Endpoint({1: echo}))
         connection.data_received(frames(request_with(3)) + b"\xff" * 64)
-        assert [a.opaque for a in transport.take()] == [3]
+        assert [a.opaque for a in await transport.taken()] == [3]
         assert transport.closing
+
+    run(main())
+
+
+def test_a_peer_that_ends_its_stream_after_a_request_gets_the_response(run, attach, frames) -> None:
+    async def main() -> None:
+        connection, transport = attach(Endpoint({1: echo}))
+        connection.data_received(frames(request_with(3)))
+        assert not connection.eof_received()
+        assert [a.opaque for a in transport.take()] == [3]
 
     run(main())
 
@@ -301,8 +311,8 @@ def test_partial_frames_are_bounded_over_all_peers(run, attach, frames, turns) -
         assert endpoint.memory.total_bytes == 1400
         peers[1][0].data_received(data[1200:])
         peers[2][0].data_received(data[200:])
-        assert [a.opaque for a in peers[1][1].take()] == [1]
-        assert [a.opaque for a in peers[2][1].take()] == [1]
+        assert [a.opaque for a in await peers[1][1].taken()] == [1]
+        assert [a.opaque for a in await peers[2][1].taken()] == [1]
         assert endpoint.memory.total_bytes == 0
 
     run(main())
@@ -322,7 +332,7 @@ def test_many_small_holders_of_one_host_are_one_large_holder(run, attach, frames
         assert len([1 for _, transport in crowd if transport.aborted]) == 32
         assert endpoint.memory.total_bytes == 1400 + 18 * 200
         sender.data_received(data[1400:])
-        assert len(sent.take()) == 1
+        assert len(await sent.taken()) == 1
         for connection, _ in crowd:
             connection.close()
         await turns()
@@ -342,7 +352,7 @@ def test_no_bytes_raise_out_of_data_received(run, attach, frames, monkeypatch, c
         size = len(header)
         mixed.data_received((size + 4).to_bytes(4) + size.to_bytes(4) + header)
         if not mixed_transport.closing:
-            assert [a.opaque for a in mixed_transport.take()] == [7]
+            assert [a.opaque for a in await mixed_transport.taken()] == [7]
         for target, method in (
             ("broker.remoting.protocol.framing.decode_json_header", None),
             (endpoint, "turn"),
@@ -368,11 +378,12 @@ def test_no_bytes_raise_out_of_data_received(run, attach, frames, monkeypatch, c
 LIMITS = EndpointLimits(unsent_pause_bytes=1000, unsent_resume_bytes=100, unsent_limit_bytes=10_000)
 
 
-def test_a_peer_that_does_not_read_is_not_read_either(run, attach, frames) -> None:
+def test_a_peer_that_does_not_read_is_not_read_either(run, attach, frames, turns) -> None:
     async def main() -> None:
         connection, transport = attach(Endpoint({1: echo}, limits=LIMITS))
         transport.stuck = True
         connection.data_received(frames(request_with(1, body=bytes(1100))))
+        await turns()
         assert connection.paused
         assert not transport.reading
         transport.drain()
@@ -400,7 +411,7 @@ def test_requests_already_read_wait_until_the_peer_reads(run, attach, frames, mo
         transport.drain()
         assert seen == [0, 1, 2, 3, 4, 5, 6]
         assert transport.reading
-        assert [a.opaque for a in transport.take()] == list(range(7))
+        assert [a.opaque for a in await transport.taken()] == list(range(7))
 
     run(main())
 
@@ -451,7 +462,7 @@ def test_a_call_gets_the_answer_with_its_opaque(run, attach, frames, turns) -> N
         first = asyncio.ensure_future(connection.call(request(40)))
         second = asyncio.ensure_future(connection.call(request(41)))
         await turns()
-        asked = transport.take()
+        asked = await transport.taken()
         assert len({command.opaque for command in asked}) == 2
         connection.data_received(
             frames(*(response(c, remark=str(c.code)) for c in reversed(asked)))
@@ -469,9 +480,9 @@ def test_peer_and_we_may_use_the_same_opaque(run, attach, frames, turns) -> None
         command = request(40)
         call = asyncio.ensure_future(connection.call(command))
         await turns()
-        transport.take()
+        (await transport.taken())
         connection.data_received(frames(request_with(command.opaque, body=b"theirs")))
-        assert transport.take()[0].body == b"theirs"
+        assert (await transport.taken())[0].body == b"theirs"
         assert not call.done()
         connection.data_received(frames(response(command, remark="ours")))
         assert (await call).remark == "ours"
@@ -526,7 +537,7 @@ def test_a_oneway_of_ours_carries_the_flag(run, attach, turns) -> None:
         connection, transport = attach(Endpoint({}))
         assert connection.oneway(request(40))
         await turns()
-        (sent,) = transport.take()
+        (sent,) = await transport.taken()
         assert sent.is_oneway
 
     run(main())
@@ -566,7 +577,7 @@ def test_close_writes_queued_bytes_first(run, attach) -> None:
         connection, transport = attach(Endpoint({}))
         connection.send(request(40))
         connection.close("test")
-        assert len(transport.take()) == 1
+        assert len(await transport.taken()) == 1
         assert transport.closing
         connection.close("again")
 

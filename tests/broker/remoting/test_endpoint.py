@@ -62,16 +62,16 @@ def test_a_full_lane_refuses_its_own_codes_and_no_others(run, attach, frames, tu
             connection.data_received(frames(numbered(opaque, RequestCode.SEND_MESSAGE)))
             await turns()
         assert gate.started == [0]
-        refused = transport.take()
+        refused = await transport.taken()
         assert [a.opaque for a in refused] == [3, 4]
         assert {a.code for a in refused} == {ResponseCode.SYSTEM_BUSY}
         assert all(a.remark.startswith("[OVERLOAD]") for a in refused)
         connection.data_received(frames(numbered(9, RequestCode.HEART_BEAT)))
-        assert [a.opaque for a in transport.take()] == [9]
+        assert [a.opaque for a in await transport.taken()] == [9]
         for _ in range(3):
             gate.open_one()
             await turns()
-        assert [a.opaque for a in transport.take()] == [0, 1, 2]
+        assert [a.opaque for a in await transport.taken()] == [0, 1, 2]
         assert endpoint.lanes["send"].overloaded == 2
         assert endpoint.in_flight == 0
 
@@ -90,17 +90,17 @@ def test_a_request_that_waited_too_long_is_answered_with_a_timeout(
         clock.advance(199)
         endpoint.expire_lane(endpoint.lanes["send"])
         await turns()
-        assert transport.take() == []
+        assert await transport.taken() == []
         clock.advance(1)
         endpoint.expire_lane(endpoint.lanes["send"])
         await turns()
-        answers = transport.take()
+        answers = await transport.taken()
         assert [a.opaque for a in answers] == [1, 2]
         assert {a.code for a in answers} == {ResponseCode.SYSTEM_BUSY}
         assert answers[0].remark.startswith("[TIMEOUT_CLEAN_QUEUE]waited 200 ms")
         gate.open_one()
         await turns()
-        assert [a.opaque for a in transport.take()] == [0]
+        assert [a.opaque for a in await transport.taken()] == [0]
         await endpoint.close_connections()
 
     run(main())
@@ -117,7 +117,7 @@ def test_the_age_limit_is_kept_by_a_timer(run, attach, frames) -> None:
         transport.write = lambda data: (write(data), answered.set())
         connection.data_received(frames(*(numbered(n, RequestCode.SEND_MESSAGE) for n in range(2))))
         await answered.wait()
-        assert transport.take()[0].remark.startswith("[TIMEOUT_CLEAN_QUEUE]")
+        assert (await transport.taken())[0].remark.startswith("[TIMEOUT_CLEAN_QUEUE]")
         gate.open_one()
         await endpoint.close_connections()
 
@@ -136,7 +136,7 @@ def test_a_full_lane_drops_oneways_silently(run, attach, frames, turns) -> None:
             )
         )
         await turns()
-        assert transport.take() == []
+        assert await transport.taken() == []
         assert endpoint.lanes["send"].overloaded == 1
         gate.open_one()
         await turns()
@@ -187,7 +187,7 @@ def test_handlers_that_answer_at_once_never_wait(run, attach, frames) -> None:
         connection.data_received(
             frames(*(numbered(n, RequestCode.SEND_MESSAGE) for n in range(100)))
         )
-        assert {a.code for a in transport.take()} == {0}
+        assert {a.code for a in await transport.taken()} == {0}
 
     run(main())
 
@@ -211,22 +211,22 @@ def test_administration_is_refused_for_other_hosts(run, attach, frames) -> None:
         far, far_transport = attach(endpoint, peer=FAR)
         for code in ADMINISTRATION:
             far.data_received(frames(request(code)))
-        answers = far_transport.take()
+        answers = await far_transport.taken()
         assert {a.code for a in answers} == {ResponseCode.NO_PERMISSION}
         assert all("allowRemoteAdmin" in a.remark for a in answers)
         assert all("to loopback peers only" in a.remark for a in answers)
         for code in MEMBERSHIP:
             far.data_received(frames(request(code)))
-        answers = far_transport.take()
+        answers = await far_transport.taken()
         assert {a.code for a in answers} == {ResponseCode.NO_PERMISSION}
         assert all("clusterMembers" in a.remark for a in answers)
         assert asked == []
         far.data_received(frames(request(RequestCode.GET_ROUTEINFO_BY_TOPIC)))
-        assert far_transport.take()[0].code == 0
+        assert (await far_transport.taken())[0].code == 0
         near, near_transport = attach(endpoint)
         for code in (*ADMINISTRATION, *MEMBERSHIP):
             near.data_received(frames(request(code)))
-        assert {a.code for a in near_transport.take()} == {0}
+        assert {a.code for a in await near_transport.taken()} == {0}
         assert asked[1:] == ADMINISTRATION + MEMBERSHIP
 
     run(main())
@@ -248,7 +248,7 @@ def test_other_hosts_can_be_admitted(run, attach, frames, rules: dict, admitted:
         far, transport = attach(endpoint, peer=FAR)
         codes = ADMINISTRATION + MEMBERSHIP
         far.data_received(frames(*(request(code) for code in codes)))
-        answers = [a.code for a in transport.take()]
+        answers = [a.code for a in await transport.taken()]
         assert [code for code, answer in zip(codes, answers, strict=True) if not answer] == admitted
 
     run(main())
@@ -265,13 +265,13 @@ def test_a_role_may_admit_single_requests_of_members(run, attach, frames) -> Non
         far, transport = attach(endpoint, peer=FAR)
         for body in (b"mine", b"theirs", b"broken"):
             far.data_received(frames(request(RequestCode.REGISTER_BROKER, body=body)))
-        mine, theirs, broken = transport.take()
+        mine, theirs, broken = await transport.taken()
         assert mine.code == 0
         assert theirs.code == ResponseCode.NO_PERMISSION
         assert "not its own" in theirs.remark
         assert broken.code == ResponseCode.SYSTEM_ERROR
         far.data_received(frames(request(RequestCode.DELETE_KV_CONFIG, body=b"mine")))
-        assert transport.take()[0].code == ResponseCode.NO_PERMISSION
+        assert (await transport.taken())[0].code == ResponseCode.NO_PERMISSION
 
     run(main())
 
@@ -280,7 +280,7 @@ def test_a_request_the_table_does_not_know_is_for_administrators(run, attach, fr
     async def main() -> None:
         far, transport = attach(Endpoint({31_999: ok}), peer=FAR)
         far.data_received(frames(request(31_999)))
-        assert transport.take()[0].code == ResponseCode.NO_PERMISSION
+        assert (await transport.taken())[0].code == ResponseCode.NO_PERMISSION
 
     run(main())
 
@@ -294,7 +294,7 @@ def test_the_authorize_hook_may_refuse_any_request(run, attach, frames) -> None:
     async def main() -> None:
         connection, transport = attach(Endpoint({1: ok}, authorize=authorize))
         connection.data_received(frames(numbered(1, 1), numbered(2, 1, ext={"AccessKey": "good"})))
-        assert [(a.opaque, a.code) for a in transport.take()] == [
+        assert [(a.opaque, a.code) for a in await transport.taken()] == [
             (1, ResponseCode.NO_PERMISSION),
             (2, 0),
         ]
@@ -307,7 +307,7 @@ def test_a_default_handler_takes_every_other_code(run, attach, frames) -> None:
         endpoint = Endpoint({}, default_handler=lambda _, c: response(c, remark=f"got {c.code}"))
         connection, transport = attach(endpoint)
         connection.data_received(frames(request(4711)))
-        assert transport.take()[0].remark == "got 4711"
+        assert (await transport.taken())[0].remark == "got 4711"
 
     run(main())
 
@@ -324,7 +324,7 @@ def test_the_turn_ends_once_per_pass_after_the_writes(run, attach, frames, turns
             transport.write = lambda data: order.append("write")
         for connection, _ in pairs:
             connection.data_received(frames(request(1), request(1)))
-        assert order == ["write"] * 3
+        assert order == []
         await turns()
         assert order == ["write"] * 3 + ["turn"]
 
@@ -459,7 +459,7 @@ def test_log_lines_about_failed_requests_are_bounded_and_short(run, attach, fram
         codes = (RequestCode.SEND_MESSAGE, RequestCode.PULL_MESSAGE, RequestCode.PUT_KV_CONFIG)
         for _ in range(100):
             far.data_received(frames(*(request(code) for code in codes)))
-        assert all(len(a.remark) < 2_200 for a in transport.take())
+        assert all(len(a.remark) < 2_200 for a in await transport.taken())
         other, _ = attach(endpoint, peer=("10.9.8.6", 1))
         other.data_received(frames(request(RequestCode.SEND_MESSAGE)))
         endpoint.scan_idle()
@@ -490,7 +490,7 @@ def test_draining_waits_for_answers_under_way(run, attach, frames, turns) -> Non
         assert not drained.done()
         gate.open_one()
         await drained
-        assert [a.opaque for a in transport.take()] == [1]
+        assert [a.opaque for a in await transport.taken()] == [1]
         await endpoint.close_connections()
 
     run(main())

@@ -157,6 +157,7 @@ def test_sends_read_while_a_lane_rejects_are_rejected(run, attach, frames, turns
         connection.data_received(frames(numbered(0), numbered(1, QUERY)))
         await turns()
         connection.data_received(frames(numbered(2)))
+        await turns()
         assert outcome(transport) == [
             (0, ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST"),
             (1, 0, ""),

@@ -1,7 +1,9 @@
 """Lanes: bounded concurrency, a bounded queue, an age limit."""
 
-from broker.remoting.lane import Lane
-from broker.remoting.limits import LaneLimits
+from collections.abc import Callable
+
+from broker.remoting.lane import Lane, ServingShare
+from broker.remoting.limits import WRITTEN_LATER_BYTES, LaneLimits
 
 
 def lane(concurrency: int = 1, queue_limit: int = 2, wait_ms: int = 200) -> Lane[str]:
@@ -67,3 +69,48 @@ def test_without_an_age_limit_nothing_expires() -> None:
     it.expire(10**9, lambda *_: (_ for _ in ()).throw(AssertionError))
     assert it.next_deadline_ms() is None
     assert it.next_job() == "a"
+
+
+class Writer:
+    """A connection that notes in ``order`` that it wrote or served."""
+
+    def __init__(self, name: str, order: list[str]) -> None:
+        self.name = name
+        self.order = order
+
+    def flush(self) -> None:
+        self.order.append(f"{self.name} wrote")
+
+    def end_yield(self) -> None:
+        self.order.append(f"{self.name} served")
+
+
+def test_short_responses_are_written_at_the_end_of_the_iteration_before_all_else() -> None:
+    calls: list[Callable[[], None]] = []
+    order: list[str] = []
+    share = ServingShare(calls.append, lambda: 0.0)
+    share.begin(0.0)
+    calls.append(lambda: order.append("dispatch"))
+    share.write(Writer("a", order), 100)
+    share.write(Writer("b", order), WRITTEN_LATER_BYTES + 1)
+    share.wait(Writer("c", order))
+    share.write(Writer("d", order), WRITTEN_LATER_BYTES)
+    assert order == ["b wrote"]
+    for call in calls:
+        call()
+    assert order == ["b wrote", "a wrote", "d wrote", "c served", "dispatch"]
+    assert len(calls) == 2
+
+
+def test_frames_queued_outside_of_requests_are_written_once_in_the_next_iteration() -> None:
+    calls: list[Callable[[], None]] = []
+    order: list[str] = []
+    share = ServingShare(calls.append, lambda: 0.0)
+    for name in "ab":
+        share.write_later(Writer(name, order))
+    assert (len(calls), order) == (1, [])
+    calls.pop()()
+    assert order == ["a wrote", "b wrote"]
+    share.write_later(Writer("c", order))
+    calls.pop()()
+    assert order == ["a wrote", "b wrote", "c wrote"]
