@@ -80,6 +80,10 @@ class Waiting(Protocol):
         """Pass the responses to the transport."""
         ...
 
+    def fail(self, error: Exception) -> None:
+        """Close the connection after an unexpected error."""
+        ...
+
 
 class ServingShare:
     """The part of each event-loop iteration in which requests are served, for all connections.
@@ -157,7 +161,10 @@ class ServingShare:
         self.iteration += 1
         unwritten, self._unwritten = self._unwritten, []
         for connection in unwritten:
-            connection.flush()
+            try:
+                connection.flush()
+            except Exception as error:  # the responses to the others are written
+                connection.fail(error)
         waiting = self._waiting
         for _ in range(len(waiting)):
             waiting.popleft().end_yield()

@@ -79,7 +79,12 @@ class Writer:
         self.order = order
 
     def flush(self) -> None:
+        if self.name == "broken":
+            raise ValueError("no transport")
         self.order.append(f"{self.name} wrote")
+
+    def fail(self, error: Exception) -> None:
+        self.order.append(f"{self.name} failed: {error}")
 
     def end_yield(self) -> None:
         self.order.append(f"{self.name} served")
@@ -114,3 +119,15 @@ def test_frames_queued_outside_of_requests_are_written_once_in_the_next_iteratio
     share.write_later(Writer("c", order))
     calls.pop()()
     assert order == ["a wrote", "b wrote", "c wrote"]
+
+
+def test_an_error_of_one_write_leaves_the_others() -> None:
+    calls: list[Callable[[], None]] = []
+    order: list[str] = []
+    share = ServingShare(calls.append, lambda: 0.0)
+    for name in ("a", "broken", "b"):
+        share.write_later(Writer(name, order))
+    share.wait(Writer("c", order))
+    calls.pop()()
+    assert order == ["a wrote", "broken failed: no transport", "b wrote", "c served"]
+    assert not calls
