@@ -19,6 +19,9 @@ from broker.errors import RemotingError
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
+from broker.store.config import MessageStoreConfig
+from broker.store.message_store import MessageStore
+from tests.support.stores import make_inner
 
 # recording, directory inside it
 RECORDED = [
@@ -280,6 +283,50 @@ def test_messages_acknowledged_before_a_kill_exist_in_the_java_broker(
     for number in (0, 700, 1999, len(acknowledged) - 1):
         found = by_key(peer_533, namesrv, [("Flood", f"n{number}")])["Flood", f"n{number}"]
         assert len(found) == 1, number
+    java.kill()
+    peer_533.ask("forget", namesrv=namesrv)
+
+
+@pytest.mark.parametrize("before", [100, 300])
+def test_java_takes_no_unit_from_a_queue_file_created_right_before_a_kill(
+    our_servers: Any,
+    java_servers: Any,
+    peer_533: Any,
+    make_topic: Callable[..., None],
+    tmp_path: Path,
+    before: int,
+) -> None:
+    store = tmp_path / "store"
+    sizes = {"mappedFileSizeCommitLog": 262144, "mappedFileSizeConsumeQueue": 2000}
+    namesrv = our_servers.namesrv(tmp_path / "ours")
+    broker = our_servers.broker(tmp_path / "ours", store, namesrv, **sizes)
+    make_topic(broker.address, "Flood")
+    broker.kill()
+    turn: list[Callable[[], None]] = []
+    config = MessageStoreConfig(
+        store_path_root_dir=str(store),
+        mapped_file_size_commit_log=262144,
+        mapped_file_size_consume_queue=2000,
+        disk_max_used_space_ratio=95,
+    )
+    ours = MessageStore(config, defer=turn.append)
+    ours.load()
+    ours.start()
+    for number in range(before):
+        properties = {"UNIQ_KEY": f"{number:032X}"}
+        assert ours.put_message(make_inner("Flood", properties=properties)).status.name == "PUT_OK"
+    while turn:
+        turn.pop()()
+    # The next put creates a file, and is killed before it appends the record.
+    queues = ours.reput.queues
+    queues.queue(queues.topic("Flood"), 0).ensure_capacity(before)
+    killed = tmp_path / "killed"
+    shutil.copytree(store, killed)
+    ours.shutdown()
+    assert (killed / "consumequeue" / "Flood" / "0" / f"{before * 20:020d}").exists()
+    java = java_servers.broker(tmp_path / "java", killed, namesrv, **sizes)
+    bounds, messages = view(peer_533, namesrv, ["Flood"])
+    assert [place[2] for place in sorted(messages)] == list(range(before)), bounds
     java.kill()
     peer_533.ask("forget", namesrv=namesrv)
 

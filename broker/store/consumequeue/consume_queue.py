@@ -14,6 +14,7 @@ from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.record import MAGIC_V1, MAGIC_V2, TOPIC_MAX_SIZE_V1
 from broker.store.consumequeue.consume_queue_ext import NO_ADDRESS, ConsumeQueueExt
 from broker.store.format.consumequeue import (
+    NO_UNIT,
     PRE_BLANK_SIZE,
     UNIT_SIZE,
     UNIT_STRUCT,
@@ -152,9 +153,12 @@ class ConsumeQueue:
         room = max(self.reserved_offset, self.next_offset)
         while room <= queue_offset:
             start = room * UNIT_SIZE
-            file = files.find(start) or files.create(start // self._size * self._size)
+            known = files.find(start)
+            file = known or files.create(start // self._size * self._size)
             last = min((queue_offset + 1) * UNIT_SIZE, file.start + self._size)
             file.reserve_ahead(last - file.start)
+            if known is None:
+                file.mapping[: len(NO_UNIT)] = NO_UNIT
             room = self.reserved_offset = (file.start + file.reserved) // UNIT_SIZE
 
     def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:

@@ -89,6 +89,14 @@ UNIT_STRUCT: Final = UNIT.packer()
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
 PRE_BLANK: Final = UNIT_STRUCT.pack(0, PRE_BLANK_SIZE, 0)
 
+NO_UNIT: Final = UNIT_STRUCT.pack((1 << 63) - 1, 0, 0)
+"""First bytes of a file without units. A Java broker that starts after a kill takes zeros there
+for a unit, and does not respond to a pull of it; it deletes a file whose first physical offset is
+not in the log.
+
+**Source:** RocketMQ ConsumeQueue#truncateDirtyLogicFiles.
+"""
+
 BATCH_UNIT_SIZE: Final = BATCH_UNIT.size
 BATCH_FILE_SIZE: Final = 300_000 * BATCH_UNIT_SIZE
 BATCH_UNIT_STRUCT: Final = BATCH_UNIT.packer()

@@ -7,7 +7,7 @@ import pytest
 from broker.errors import DiskFullError
 from broker.store.consumequeue import consume_queue as consumequeue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
-from broker.store.format.consumequeue import PRE_BLANK, UNIT_SIZE, UNIT_STRUCT
+from broker.store.format.consumequeue import NO_UNIT, PRE_BLANK, UNIT_SIZE, UNIT_STRUCT
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import PAGE, MappedFileQueue
 from broker.store.results import PutMessageStatus
@@ -58,6 +58,26 @@ def test_reads_end_with_the_file(make):
     assert queue.read(-1, 1) == []
     assert queue.next_file_offset(7) == 10
     assert queue.next_file_offset(10) == 20
+
+
+@pytest.mark.parametrize("units", [0, UNITS])
+def test_a_file_that_a_put_created_is_marked_as_empty_until_its_first_unit(make, tmp_path, units):
+    queue = make()
+    fill(queue, units)
+    queue.next_offset = units
+    queue.ensure_capacity(units)
+    path = tmp_path / "q" / f"{units * UNIT_SIZE:020d}"
+    assert path.read_bytes().strip(b"\0") == NO_UNIT.strip(b"\0")
+    # After a kill the file is taken for an empty one, and used.
+    loaded = make()
+    assert loaded.max_offset == units
+    loaded.next_offset = units
+    loaded.ensure_capacity(units)
+    fill(loaded, 1, start=units)
+    loaded.ensure_capacity(units + 1)
+    assert path.read_bytes().strip(b"\0") == UNIT_STRUCT.pack(1000 + units * 100, 100, units).strip(
+        b"\0"
+    )
 
 
 def test_known_records_are_dropped(make):
