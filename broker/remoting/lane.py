@@ -90,7 +90,8 @@ class ServingShare:
 
     A connection serves for one slice. When the share of an iteration is used up, connections wait
     here and continue in the next iterations, first come, first served: however many peers are
-    active, an iteration takes no longer than the share and the last request of one peer.
+    active, an iteration takes no longer than the share, the last request of one peer, and the
+    writes of the responses.
 
     Short responses are written when the iteration's requests are served, one connection after the
     other: a write wakes the peer, which costs as much as serving a request, and a peer that is

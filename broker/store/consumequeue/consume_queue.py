@@ -153,11 +153,10 @@ class ConsumeQueue:
         room = max(self.reserved_offset, self.next_offset)
         while room <= queue_offset:
             start = room * UNIT_SIZE
-            known = files.find(start)
-            file = known or files.create(start // self._size * self._size)
+            file = files.find(start) or files.create(start // self._size * self._size)
             last = min((queue_offset + 1) * UNIT_SIZE, file.start + self._size)
             file.reserve_ahead(last - file.start)
-            if known is None:
+            if file.start >= self.max_offset * UNIT_SIZE:  # also one left by a put that failed here
                 file.mapping[: len(NO_UNIT)] = NO_UNIT
             room = self.reserved_offset = (file.start + file.reserved) // UNIT_SIZE
 

@@ -80,6 +80,16 @@ def test_a_file_that_a_put_created_is_marked_as_empty_until_its_first_unit(make,
     )
 
 
+def test_a_file_left_by_a_put_that_failed_is_marked_by_the_next_put(make, tmp_path):
+    queue = make()
+    fill(queue, UNITS)
+    queue.next_offset = UNITS
+    queue.files.create(SIZE)  # the put found no space for the unit
+    queue.ensure_capacity(UNITS)
+    path = tmp_path / "q" / f"{SIZE:020d}"
+    assert path.read_bytes().strip(b"\0") == NO_UNIT.strip(b"\0")
+
+
 def test_known_records_are_dropped(make):
     queue = make()
     fill(queue, 5)
