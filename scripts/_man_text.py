@@ -239,7 +239,7 @@ PROSE = {
     With the extra fast (pip install 'mqadmin[fast]'), a broker serves ordinary sends with compiled
     loops: single messages (10 and 310) and batches of up to 64 KiB (320) to existing topics. The
     sends that all connections deliver in one iteration of the event loop are served together, if
-    there are at least eight; fewer take the plain path where they arrive. Other frames take the
+    there are at least sixteen; fewer take the plain path where they arrive. Other frames take the
     plain path, one by one and in their order: delayed, transactional and sent-back messages,
     WAIT=false, messages for light message queues, text outside ASCII in header or properties, and
     with metricsExporterType messages with a sharding key, which metrics count by their type. After

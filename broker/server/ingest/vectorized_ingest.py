@@ -36,7 +36,7 @@ from broker.server.metrics.settings import is_enabled
 from broker.server.processor.send.parts import SendParts
 from broker.server.processor.send.send import PARSED_AT_ONCE_BYTES
 from broker.server.processor.send.send_target import Target
-from broker.store.block_writer import Destination, PlainQueue
+from broker.store.block_writer import PlainQueue
 from broker.store.ingest import columns as col
 from broker.store.ingest.blocks import build_block
 
@@ -105,6 +105,7 @@ class VectorizedIngest:
             server.routes[RequestCode.SEND_MESSAGE_V2],
             server.routes[RequestCode.SEND_BATCH_MESSAGE],
         ]
+        self._access = max(route.access for route in self._routes)
         self._rows = np.zeros((MAX_ROWS, col.ROW_COLUMNS), dtype=np.int64)
         self._places = np.zeros((MAX_PLACES, col.PLACE_COLUMNS), dtype=np.int64)
         self._text = np.zeros(TEXT_BYTES, dtype=np.uint8)
@@ -144,9 +145,6 @@ class VectorizedIngest:
             return min(done + 1, len(part))
         return len(segments)
 
-    def _admits(self, peer: IngestPeer) -> bool:
-        return all(route.access <= peer.access for route in self._routes)
-
     def _is_open(self) -> bool:
         """Whether the plain path would serve a send at once."""
         if self._server.authorize is not None or not self._usable:
@@ -163,16 +161,21 @@ class VectorizedIngest:
         Returns how many segments ended; the next one stopped before a frame that does not fit into
         the file, or that may not be served now.
         """
-        data = b"".join(part for one in segments for part in (one.peer.remote_host, one.rest))
+        parts: list[bytes] = []
         lines: list[tuple[int, ...]] = []
         end = 0
         for segment in segments:
             host_at = end
-            start = host_at + len(segment.peer.remote_host)
-            end = start + len(segment.data) - segment.position
-            is_v6 = start - host_at == HOST_V6_SIZE
-            stop = end if self._admits(segment.peer) else start
-            lines.append((start, stop, host_at, is_v6, start, 0, 0, col.FULL, 0))
+            peer, octets = segment.peer, segment.rest
+            host = peer.remote_host
+            parts += host, octets
+            start = host_at + len(host)
+            end = start + len(octets)
+            stop = end if self._access <= peer.access else start
+            lines.append(
+                (start, stop, host_at, len(host) == HOST_V6_SIZE, start, 0, 0, col.FULL, 0)
+            )
+        data = b"".join(parts)
         table = self._segments[: len(segments)]
         table[:] = lines
         view = np.frombuffer(data, dtype=np.uint8)
@@ -215,7 +218,7 @@ class VectorizedIngest:
             table[:, col.STOP] = col.LEFT_FRAME
             return 0
         opened, stored = self._open_places(data, int(used))
-        self._parameters[:] = destination
+        self._parameters[: col.END] = destination
         taken, size = kernels.append(
             view,
             self._text,
@@ -230,7 +233,7 @@ class VectorizedIngest:
         )
         if taken:
             rows = self._rows[:taken]
-            self._store(destination, opened, rows, int(size))
+            self._store(opened, rows, int(size))
             self._respond([segment.peer for segment in segments], table, rows)
             self._figures.frames += int(taken)
             self._figures.reads += 1
@@ -298,7 +301,6 @@ class VectorizedIngest:
 
     def _store(
         self,
-        destination: Destination,
         opened: "list[OpenPlace | None]",
         rows: "Int64s",
         size: int,
@@ -306,12 +308,13 @@ class VectorizedIngest:
         """Append the records, queue their dispatch and count them."""
         places = self._places[: len(opened)]
         queues = [None if found is None else found.queue for found in opened]
-        block = build_block(self._kernels.derive, destination, self._text, rows, places, queues)
-        columns = places[:, [col.TAKEN, col.TAKEN_BYTES, col.TAKEN_FRAMES]].tolist()
+        block = build_block(
+            self._kernels.derive, self._parameters, self._text, rows, places, queues
+        )
         taken = [
-            (found, count, octets, frames)
-            for found, (count, octets, frames) in zip(opened, columns, strict=True)
-            if found is not None and count
+            (found, place[col.TAKEN], place[col.TAKEN_BYTES], place[col.TAKEN_FRAMES])
+            for found, place in zip(opened, places.tolist(), strict=True)
+            if found is not None and place[col.TAKEN]
         ]
         self._context.store.blocks.append(
             self._records[:size], block, [(found.queue, count) for found, count, *_ in taken]

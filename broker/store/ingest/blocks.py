@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from broker.store.block_writer import Destination
 from broker.store.consumequeue.consume_queue import ConsumeQueue
 from broker.store.dispatch.block import QueueUnits, RecordBlock
 from broker.store.dispatch.request import PendingRecord
@@ -20,21 +19,23 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
     Bytes = NDArray[np.uint8]
 
-_ENTRY_COLUMNS: Final = [
-    col.PHYSICAL_OFFSET,
-    col.SIZE,
-    col.SYS_FLAG,
-    col.QUEUE_OFFSET,
-    col.PLACE,
-    col.PROPERTIES_AT,
-    col.PROPERTIES_LENGTH,
-    col.TAGS_CODE,
-]
+_ENTRY_COLUMNS: Final = np.array(
+    (
+        col.PHYSICAL_OFFSET,
+        col.SIZE,
+        col.SYS_FLAG,
+        col.QUEUE_OFFSET,
+        col.PLACE,
+        col.PROPERTIES_AT,
+        col.PROPERTIES_LENGTH,
+        col.TAGS_CODE,
+    )
+)
 
 
 def build_block(
     derive: Callable[..., Any],
-    destination: Destination,
+    parameters: "Int64s",
     text: "Bytes",
     rows: "Int64s",
     places: "Int64s",
@@ -42,11 +43,12 @@ def build_block(
 ) -> RecordBlock:
     """Return the block of appended rows.
 
-    ``places`` are those of the read, after `append`; ``opened`` the queues of the open ones.
+    ``parameters`` and ``places`` are those of `append` after it; ``opened`` the queues of the open
+    places.
     """
-    stamp = destination.store_timestamp
+    start, _, stamp, end, text_end, keys_bytes = parameters.tolist()
     units = np.empty(len(rows) * UNIT_SIZE, dtype=np.uint8)
-    entries = np.empty((3, 2 * len(rows) + int(rows[:, col.KEYS_LENGTH].sum())), dtype=np.int64)
+    entries = np.empty((3, 2 * len(rows) + keys_bytes), dtype=np.int64)
     count = int(derive(text, rows, places, units, entries))
     if count < 0:
         raise AssertionError("the tables of a block are too small")
@@ -67,18 +69,16 @@ def build_block(
                 place[col.LAST_END],
             )
         )
-    last = rows[-1]
-    text_end = int((rows[:, col.PROPERTIES_AT] + rows[:, col.PROPERTIES_LENGTH]).max())
     single = partial(
         expand,
-        rows[:, _ENTRY_COLUMNS],  # an index of columns copies
+        rows.take(_ENTRY_COLUMNS, axis=1),
         text[:text_end].tobytes(),
         list(opened),
         stamp,
     )
     return RecordBlock(
-        destination.physical_offset,
-        int(last[col.PHYSICAL_OFFSET] + last[col.SIZE]),
+        start,
+        end,
         stamp,
         len(rows),
         [one.queue for one in queues],

@@ -79,13 +79,17 @@ NO_FRAME, LEFT_FRAME, FULL = range(3)
 ) = range(16)
 PLACE_COLUMNS: Final = 16
 
-# Parameters of `append`: where the records go.
+# Parameters of `append`: where the records go. It writes the others: the physical offset after the
+# last record, the end of the properties of all records, and the sum of KEYS_LENGTH.
 (
     START,
     CAPACITY,
     STORE_TIMESTAMP,
-) = range(3)
-APPEND_PARAMETERS: Final = 3
+    END,
+    TEXT_END,
+    KEYS_BYTES,
+) = range(6)
+APPEND_PARAMETERS: Final = 6
 
 # One row per template of `append`, which differ in the size of the born host: the positions that
 # depend on it.

@@ -99,6 +99,8 @@ def append(data, text, rows, segments, places, stored, templates, shapes, parame
     """
     at = np.int64(0)
     count = 0
+    parameters[col.TEXT_END] = 0
+    parameters[col.KEYS_BYTES] = 0
     limit = min(parameters[col.CAPACITY], np.int64(out.shape[0]))
     for number in range(segments.shape[0]):
         segments[number, col.POSITION] = segments[number, col.SEGMENT_AT]
@@ -141,10 +143,14 @@ def append(data, text, rows, segments, places, stored, templates, shapes, parame
         place[col.NEXT_OFFSET] += 1
         place[col.TAKEN] += 1
         place[col.TAKEN_BYTES] += row[col.SIZE]
+        text_end = row[col.PROPERTIES_AT] + row[col.PROPERTIES_LENGTH]
+        parameters[col.TEXT_END] = max(parameters[col.TEXT_END], text_end)
+        parameters[col.KEYS_BYTES] += row[col.KEYS_LENGTH]
         at += row[col.SIZE]
         if number > count:
             rows[count] = row
         count += 1
+    parameters[col.END] = parameters[col.START] + at
     return count, at
 
 

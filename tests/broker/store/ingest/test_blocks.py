@@ -5,7 +5,6 @@ import pytest
 pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
 import numpy as np
 
-from broker.store.block_writer import Destination
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.format.consumequeue import UNIT_STRUCT
 from broker.store.ingest import columns as col
@@ -37,13 +36,14 @@ def tables():
         places[place, [col.OPEN, col.TAKEN]] = 1, places[place, col.TAKEN] + 1
         places[place, [col.NEXT_OFFSET, col.KEY_PREFIX]] = 7 + places[place, col.TAKEN], 31
     rows[1, [col.KEYS_AT, col.KEYS_LENGTH]] = 16, 5
-    return text, rows, places
+    parameters = np.array((START, 1_000, STAMP, START + 300, len(text), 5), dtype=np.int64)
+    return parameters, text, rows, places
 
 
 def test_a_block_describes_its_records() -> None:
-    text, rows, places = tables()
+    parameters, text, rows, places = tables()
     queues = [Queue(), None, Queue()]
-    block = build_block(derive, Destination(START, 1_000, STAMP), text, rows, places, queues)
+    block = build_block(derive, parameters, text, rows, places, queues)
     assert (block.start, block.end, block.records) == (START, START + 300, 3)
     assert block.store_timestamp == STAMP
     first, second = block.units()
@@ -64,10 +64,11 @@ def test_a_block_describes_its_records() -> None:
 
 
 def test_a_block_keeps_nothing_of_the_tables() -> None:
-    text, rows, places = tables()
+    parameters, text, rows, places = tables()
     queues = [Queue(), None, Queue()]
-    block = build_block(derive, Destination(START, 1_000, STAMP), text, rows, places, queues)
+    block = build_block(derive, parameters, text, rows, places, queues)
     before = block.expand()
+    parameters[:] = 0
     text[:] = 0
     rows[:] = 0
     places[:] = 0

@@ -7,7 +7,7 @@ def test_columns_are_numbered_without_gaps() -> None:
     assert columns.TAGS_CODE == columns.ROW_COLUMNS - 1
     assert columns.LAST_END == columns.PLACE_COLUMNS - 1
     assert columns.REPLY_END == columns.SEGMENT_COLUMNS - 1
-    assert columns.STORE_TIMESTAMP == columns.APPEND_PARAMETERS - 1
+    assert columns.KEYS_BYTES == columns.APPEND_PARAMETERS - 1
     assert columns.BODY_LENGTH_AT == columns.SHAPE_COLUMNS - 1
 
 
