@@ -99,6 +99,8 @@ def append(data, text, rows, segments, places, stored, templates, shapes, parame
     """
     at = np.int64(0)
     count = 0
+    if parameters.shape[0] < col.APPEND_PARAMETERS:
+        return count, at
     parameters[col.TEXT_END] = 0
     parameters[col.KEYS_BYTES] = 0
     limit = min(parameters[col.CAPACITY], np.int64(out.shape[0]))

@@ -70,7 +70,12 @@ class Tables:
 
     def append(self, capacity: int, room: int) -> tuple[int, int, bytes]:
         """Append; (records, bytes, the buffer), whose bytes after the end are guards."""
-        parameters = np.array([START, capacity, STAMP])
+        parameters = np.zeros(col.APPEND_PARAMETERS, dtype=np.int64)
+        parameters[: col.END] = START, capacity, STAMP
+        return self.append_to(parameters, room)
+
+    def append_to(self, parameters: np.ndarray, room: int) -> tuple[int, int, bytes]:
+        """Append with these parameters, as :meth:`append`."""
         out = np.full(room, GUARD, dtype=np.uint8)
         count, size = append(
             self.data,
@@ -113,6 +118,23 @@ def test_records_decode_to_their_rows(rng: random.Random, shape: int) -> None:
         offsets[place] += 1
         position += int(row[col.SIZE])
     assert position == size
+
+
+def test_the_parameters_sum_up_the_records(rng: random.Random) -> None:
+    tables = Tables(rng, 20)
+    parameters = np.array((START, 1 << 20, STAMP, -1, -1, -1), dtype=np.int64)
+    count, size, _ = tables.append_to(parameters, 4_000)
+    assert 0 < count < 20
+    rows = tables.rows[:count]
+    ends = rows[:, col.PROPERTIES_AT] + rows[:, col.PROPERTIES_LENGTH]
+    assert parameters[col.END] == START + size
+    assert parameters[col.TEXT_END] == ends.max()
+    assert parameters[col.KEYS_BYTES] == rows[:, col.KEYS_LENGTH].sum()
+
+
+def test_parameters_without_space_for_the_results_append_nothing(rng: random.Random) -> None:
+    short = np.array((START, 1 << 20, STAMP), dtype=np.int64)
+    assert Tables(rng, 6).append_to(short, 4_000) == (0, 0, b"")
 
 
 def test_records_end_before_the_end_of_file_and_buffer(rng: random.Random) -> None:
