@@ -71,13 +71,19 @@ def files(store: Path, kind: str) -> list[Path]:
 
 
 def middle(store: Path, kind: str) -> Path:
-    found = [path for path in files(store, kind) if path.stat().st_size]
+    written = has_units if kind == "consumequeue" else os.path.getsize
+    found = [path for path in files(store, kind) if written(path)]
     return found[1] if kind == "commitlog" else found[len(found) // 2]
+
+
+def has_units(path: Path) -> bool:
+    """Whether a ConsumeQueue file has units: a put that was killed leaves a file without."""
+    return any(path.read_bytes()[8:12])
 
 
 def newest(store: Path) -> Path:
     """The last file of a queue, with units in it."""
-    return [path for path in files(store, "consumequeue") if any(path.read_bytes()[:20])][-1]
+    return [path for path in files(store, "consumequeue") if has_units(path)][-1]
 
 
 def empty(path: Path) -> None:
