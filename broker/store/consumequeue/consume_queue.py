@@ -8,7 +8,7 @@ A queue's units form an array: unit q is at byte 20 x q of its files. Only dispa
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.record import MAGIC_V1, MAGIC_V2, TOPIC_MAX_SIZE_V1
@@ -82,7 +82,6 @@ class ConsumeQueue:
     __slots__ = (
         "_file",
         "_limit",
-        "_mapping",
         "_on_dirty",
         "_position",
         "_size",
@@ -126,7 +125,6 @@ class ConsumeQueue:
         self._on_dirty = on_dirty
         self._size = files.file_size
         self._file: MappedFile | None = None
-        self._mapping: Any = None
         # In the current file: position of the next unit, and end of the space reserved for units.
         self._position = self._limit = self._size
 
@@ -173,7 +171,9 @@ class ConsumeQueue:
             if not self._place(queue_offset, (physical_offset, size, tags_code)):
                 return False
             position = self._position
-        _PACK_INTO(self._mapping, position, physical_offset, size, tags_code)
+        file = self._file
+        assert file is not None
+        _PACK_INTO(file.mapping, position, physical_offset, size, tags_code)
         self._position = position + UNIT_SIZE
         self.max_offset = queue_offset + 1
         self.max_physical_offset = physical_offset + size
@@ -189,10 +189,10 @@ class ConsumeQueue:
         """
         done = 0
         while done < len(data):
-            self._ensure(len(data) - done)
+            file = self._ensure(len(data) - done)
             position = self._position
             room = min(len(data) - done, self._limit - position)
-            self._mapping[position : position + room] = data[done : done + room]
+            file.mapping[position : position + room] = data[done : done + room]
             self._position = position + room
             self.max_offset += room // UNIT_SIZE
             done += room
@@ -431,21 +431,16 @@ class ConsumeQueue:
 
     def close(self) -> None:
         """Close the files."""
-        self._file = self._mapping = None
+        self._file = None
         self._position = self._limit = self._size
         self.files.close()
         if self.ext is not None:
             self.ext.close()
 
     def release_mappings(self) -> None:
-        """Unmap the files until their next use, unless units have been added since the start.
-
-        A mapping costs address space and, before Python 3.13, a descriptor: most of very many
-        queues are idle.
-        """
-        if self._mapping is None:
-            for file in list(self.files.files):
-                file.release_mapping()
+        """Unmap the files until their next use."""
+        for file in list(self.files.files):
+            file.release_mapping()
 
     def destroy(self) -> None:
         """Remove the queue's folder."""
@@ -466,25 +461,27 @@ class ConsumeQueue:
             # A gap left by corruption: later units must keep their queue offsets (Java appends
             # without a gap, which shifts them). Filler units are copies of the unit after the gap:
             # physical offsets never decrease, and a Java broker that reads them gets a message.
-            self._ensure(UNIT_SIZE)
+            file = self._ensure(UNIT_SIZE)
             position = self._position
-            _PACK_INTO(self._mapping, position, *unit)
+            _PACK_INTO(file.mapping, position, *unit)
             self._position = position + UNIT_SIZE
             self.max_offset += 1
         self._ensure(UNIT_SIZE)
         return True
 
-    def _ensure(self, size: int) -> None:
-        """Reserve space for the next unit; if the file must grow, for up to ``size`` bytes."""
+    def _ensure(self, size: int) -> MappedFile:
+        """Reserve space for the next unit; if the file must grow, for up to ``size`` bytes.
+
+        Return the file.
+        """
         if self._position == self._size:
             self._next_file()
         file = self._file
         assert file is not None
-        if self._mapping is None:
-            self._mapping = file.mapping
         if self._position >= self._limit:
             file.reserve_ahead(min(self._position + size, self._size))
             self._limit = file.reserved // UNIT_SIZE * UNIT_SIZE
+        return file
 
     def _begin_at(self, queue_offset: int) -> None:
         """Start an empty queue above 0: filler units from the start of the file to the offset."""
@@ -512,14 +509,14 @@ class ConsumeQueue:
         """Make ``queue_offset`` the end: set current file, position and end of the last record."""
         files = self.files.files
         self.max_offset = self.next_offset = queue_offset
-        self._file = self._mapping = None
+        self._file = None
         self._position = self._limit = self._size
         end = queue_offset * UNIT_SIZE
         file = self.files.find(end)
         if file is not None:
             self._file = file
             self._position = end - file.start
-            self._limit = 0  # the next put maps the file
+            self._limit = 0  # the next put reserves space
         for file in files:
             file.written = max(0, min(self._size, end - file.start))
         self.max_physical_offset = self._last_record_end(queue_offset)

@@ -27,6 +27,7 @@ from broker.store.format.consumequeue import (
 )
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFileQueue
+from broker.store.logfile.mapped_file_limit import MappedFileLimit
 
 Unit = tuple[int, int, int]
 
@@ -38,10 +39,12 @@ class ConsumeQueueExt:
 
     __slots__ = ("_files", "_size", "end", "flushed_bytes")
 
-    def __init__(self, disk: Disk, folder: str, file_size: int) -> None:
+    def __init__(
+        self, disk: Disk, folder: str, file_size: int, limit: MappedFileLimit | None = None
+    ) -> None:
         detected = MappedFileQueue(disk, folder, 1).detect_size()
         self._size = detected or file_size
-        self._files = MappedFileQueue(disk, folder, self._size, reserve_ahead=True)
+        self._files = MappedFileQueue(disk, folder, self._size, reserve_ahead=True, limit=limit)
         self.end = 0
         self.flushed_bytes = 0
 

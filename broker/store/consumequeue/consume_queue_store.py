@@ -16,6 +16,7 @@ from broker.store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from broker.store.format.consumequeue import BATCH_UNIT_SIZE, EXT_FILE_SIZE, UNIT_SIZE
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFileQueue
+from broker.store.logfile.mapped_file_limit import MappedFileLimit, max_mapped_files
 
 
 class ConsumeQueueStore:
@@ -44,6 +45,7 @@ class ConsumeQueueStore:
         self.ext_file_size = EXT_FILE_SIZE
         self.ext_enabled = False
         self._loaded = False
+        self.mapped_files = MappedFileLimit(max_mapped_files())
 
     def topic(self, name: str) -> Topic:
         """The topic with that name, created if it does not exist."""
@@ -70,7 +72,9 @@ class ConsumeQueueStore:
                 raise FileNameError(f"{topic.name!r:.80}: not the name of a topic")
             size = self.batch_file_size if topic.batch else self.file_size
             folder = self.folder_of(topic.name, queue_id)
-            files = MappedFileQueue(self.disk, folder, size, reserve_ahead=True)
+            files = MappedFileQueue(
+                self.disk, folder, size, reserve_ahead=True, limit=self.mapped_files
+            )
             kind = BatchConsumeQueue if topic.batch else ConsumeQueue
             queue = topic.queues[queue_id] = kind(topic, queue_id, files, self._mark_dirty)
             if self._loaded:
@@ -89,7 +93,8 @@ class ConsumeQueueStore:
             return
         folder = os.path.join(self.ext_folder, topic.name, str(queue.queue_id))
         if self.ext_enabled or self.disk.exists(folder):
-            queue.ext = ConsumeQueueExt(self.disk, folder, self.ext_file_size)
+            limit = self.mapped_files
+            queue.ext = ConsumeQueueExt(self.disk, folder, self.ext_file_size, limit)
             queue.load_ext(crashed=crashed, notes=notes if notes is not None else [])
 
     def load_ext(self, *, crashed: bool, notes: list[str]) -> None:

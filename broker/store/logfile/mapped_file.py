@@ -20,6 +20,7 @@ from typing import Final
 from broker.errors import StoreError
 from broker.store.format.commitlog import file_name, file_start
 from broker.store.logfile.disk import Disk, Mapping
+from broker.store.logfile.mapped_file_limit import MappedFileLimit
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class MappedFile:
         "disk",
         "flushed",
         "keep_open",
+        "limit",
         "named",
         "path",
         "reserved",
@@ -71,6 +73,7 @@ class MappedFile:
         self.written = 0
         self.flushed = 0
         self.keep_open = False
+        self.limit: MappedFileLimit | None = None
         # Position up to which the file's space is known to be reserved. Writing past it could hit
         # a hole, which a full disk answers with SIGBUS.
         self.reserved = 0
@@ -344,6 +347,8 @@ class MappedFile:
             self._fd = fd
         else:
             self.disk.close(fd)
+        if self.limit is not None:
+            self.limit.add(self)
         return mapping
 
 
@@ -351,8 +356,24 @@ class MappedFileQueue:
     """The files of one folder, oldest first, all of ``file_size`` bytes.
 
     With ``reserve_ahead`` a new file reserves its first page only; a writer must call
-    :meth:`MappedFile.reserve_ahead` before each write.
+    :meth:`MappedFile.reserve_ahead` before each write. ``limit`` counts the mapped files.
     """
+
+    __slots__ = (
+        "_keep_open",
+        "_limit",
+        "_reserve_ahead",
+        "broken",
+        "disk",
+        "file_size",
+        "files",
+        "folder",
+        "hollow",
+        "removed",
+        "short",
+        "short_from",
+        "surveyed",
+    )
 
     def __init__(
         self,
@@ -362,6 +383,7 @@ class MappedFileQueue:
         *,
         keep_open: bool = False,
         reserve_ahead: bool = False,
+        limit: MappedFileLimit | None = None,
     ) -> None:
         self.disk = disk
         self.folder = folder
@@ -376,8 +398,8 @@ class MappedFileQueue:
         self.short = self.broken = False
         # Whether load() will remove a file (empty or only zeros), or the folder has no files.
         self.hollow = False
-        self._keep_open = keep_open
-        self._reserve_ahead = reserve_ahead
+        self._keep_open, self._reserve_ahead = keep_open, reserve_ahead
+        self._limit = limit
 
     def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
         """Open the files of the folder; recovery sets the data positions.
@@ -574,5 +596,5 @@ class MappedFileQueue:
 
     def _new(self, start: int) -> MappedFile:
         file = MappedFile(self.disk, self.folder, start, self.file_size)
-        file.keep_open = self._keep_open
+        file.keep_open, file.limit = self._keep_open, self._limit
         return file

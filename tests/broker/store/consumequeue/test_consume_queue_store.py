@@ -6,8 +6,10 @@ import weakref
 import pytest
 
 from broker.errors import StoreError
+from broker.store.consumequeue import consume_queue_store
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.format.consumequeue import UNIT_STRUCT
 from broker.store.logfile.disk import Disk
 
 
@@ -15,9 +17,9 @@ from broker.store.logfile.disk import Disk
 def make(tmp_path):
     made = []
 
-    def new():
+    def new(disk=None):
         folders = str(tmp_path / "consumequeue"), str(tmp_path / "batchconsumequeue")
-        table = ConsumeQueueStore(Disk(), folders, (190, 100))
+        table = ConsumeQueueStore(disk or Disk(), folders, (190, 100))
         made.append(table)
         return table
 
@@ -107,7 +109,7 @@ class MappingDisk(Disk):
 
     def map(self, fd, length):
         mapping = super().map(fd, length)
-        if "/consumequeue/" in os.readlink(f"/proc/self/fd/{fd}"):
+        if "consumequeue/" in os.readlink(f"/proc/self/fd/{fd}"):
             self.mapped[id(mapping)] = mapping
         return mapping
 
@@ -129,6 +131,41 @@ def test_queues_are_unmapped_after_the_start_and_mapped_by_use(stores, inner, st
     assert store.get_message("TopicA", 5, 0, 32).message_count == 2
     for _ in store.reput.queues.visit():
         pass
-    assert len(disk.mapped) == 1
+    assert len(disk.mapped) == 0
     store.put_message(inner("TopicA", 3, body=b"more"))
     assert store.get_message("TopicA", 3, 0, 32).message_count == 2
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_more_files_than_may_be_mapped(make, monkeypatch, rng, most):
+    """Units of many queues in turn: all are read back, and few files are mapped at any time."""
+    monkeypatch.setattr(consume_queue_store, "max_mapped_files", lambda: most)
+    disk = MappingDisk()
+    table = make(disk)
+    table.set_batch_topics(["B"])
+    queues = [table.queue(table.topic(name), number) for name in "AB" for number in range(6)]
+    expected = {queue: [] for queue in queues}
+
+    end = 0
+    for _ in range(400):
+        queue = rng.choice(queues)
+        size = rng.randrange(1, 50)
+        if queue.topic.batch:
+            queue.append_batch(queue.max_offset, end, size, 7, (1, 1))
+            expected[queue].append((end, size, 7))
+        elif rng.random() < 0.5:
+            queue.ensure_capacity(queue.max_offset)
+            queue.append(queue.max_offset, end, size, 7)
+            expected[queue].append((end, size, 7))
+        else:
+            units = [(end, 1, number) for number in range(rng.randrange(1, 25))]
+            queue.append_units(b"".join(UNIT_STRUCT.pack(*unit) for unit in units), end + 1)
+            expected[queue] += units
+        end += size
+        assert len(disk.mapped) <= most
+        other = rng.choice(queues)
+        assert [other.unit(number) for number in range(other.max_offset)] == expected[other]
+        assert len(disk.mapped) <= most
+    for queue in queues:
+        assert [queue.unit(number) for number in range(queue.max_offset)] == expected[queue]
