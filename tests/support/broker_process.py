@@ -54,7 +54,8 @@ class BrokerProcess:
 
     ``properties`` are broker.conf keys on top of a small store. ``standalone`` adds a name server
     at ``namesrv_address``; without it ``options`` may name one (``["-n", address]``).
-    ``environment`` is added to the child's (``{"ROCKETMQ_LOOP": "asyncio"}``).
+    ``environment`` is added to the child's (``{"ROCKETMQ_LOOP": "asyncio"}``). ``open_files`` is
+    its hard limit of descriptors, 0: that of this process.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class BrokerProcess:
         standalone: bool = True,
         options: list[str] | None = None,
         environment: Mapping[str, str] | None = None,
+        open_files: int = 0,
     ) -> None:
         self.store = folder / "store"
         self.log_path = folder / "broker.log"
@@ -72,6 +74,7 @@ class BrokerProcess:
         self.port = free_port()
         self.namesrv_port = free_port() if standalone else 0
         self._options = options or []
+        self._open_files = open_files
         self._environment = {**os.environ, **(environment or {})}
         values = {**SMALL_STORE, **(properties or {})}
         folder.mkdir(parents=True, exist_ok=True)
@@ -131,6 +134,8 @@ class BrokerProcess:
         command += ["--store", str(self.store), "--listen", self.address]
         if self.namesrv_port:
             command += ["--standalone", "--namesrv-listen", self.namesrv_address]
+        if self._open_files:
+            return ["/bin/sh", "-c", f'ulimit -n {self._open_files}; exec "$@"', "sh", *command]
         return command
 
     def stop(self) -> int:
