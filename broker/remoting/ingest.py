@@ -41,10 +41,14 @@ SMALL_TURNS: Final = 4
 MESSAGES_PER_FRAME: Final = 2
 """Messages of a batch that cost as much on the plain path as a frame of one message."""
 
+LEAST_SEND: Final = 128
+"""A shorter read than so many bytes per frame does not have that many sends."""
+
 _BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 _SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, _BATCH)
 _JSON_STARTS: Final = tuple(b'{"code":%d,' % code for code in _SENDS)
 _BINARY_STARTS: Final = tuple(code.to_bytes(2, "big") for code in _SENDS)
+_SEND_STARTS: Final = _JSON_STARTS + _BINARY_STARTS
 _BATCH_STARTS: Final = (_JSON_STARTS[-1], _BINARY_STARTS[-1])
 
 
@@ -173,15 +177,20 @@ class TurnReads:
             decoder = peer.decoder
             if decoder.failure is not None:
                 return data
+            least = ingest.least_frames
+            if len(data) < least * LEAST_SEND and not (
+                decoder.pending_bytes or starts_with_send(data)
+            ):
+                return data  # other requests do not get slower by ingest
             if decoder.pending_bytes:
                 joined = decoder.join_pending(data)
                 if joined is None:
                     return data
                 data = joined
             frames = count_frames(data, 0)
-            if frames < ingest.least_frames and not starts_with_send(data):
+            if frames < least and not starts_with_send(data):
                 return data
-            if not self._collecting and not self._are_many(frames, ingest.least_frames):
+            if not self._collecting and not self._are_many(frames, least):
                 return data
             self._reads[peer] = [data]
             self._frames += frames
@@ -292,7 +301,8 @@ def count_frames(data: bytes, start: int) -> int:
 
 
 def starts_with_send(data: bytes) -> bool:
-    """Whether the first frame is a send as clients encode it: the code comes first."""
-    if data[4:5] == b"\0":
-        return data.startswith(_JSON_STARTS, 8)
-    return data.startswith(_BINARY_STARTS, 8)
+    """Whether the first frame is a send as clients encode it: the code comes first.
+
+    Both encodings are compared at once: the first bytes of a JSON header are never a code.
+    """
+    return data.startswith(_SEND_STARTS, 8)

@@ -451,7 +451,8 @@ class StoreReader:
 
     def is_damaged(self, physical_offset: int) -> bool:
         """Whether a physical offset is in a damaged region that recovery found."""
-        return any(start <= physical_offset < end for start, end in self.damaged)
+        damaged = self.damaged  # mostly empty, and asked for each record of a query
+        return bool(damaged) and any(start <= physical_offset < end for start, end in damaged)
 
     def get_max_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset after the last message, 0 for an unknown queue."""

@@ -340,12 +340,13 @@ def walk_chain(
         steps -= 1
 
 
-def overlaps(header: IndexHeader, begin: int, end: int) -> bool:
-    """Return whether a file can contain entries of a time range (ms).
+def overlaps(first: int, last: int, begin: int, end: int) -> bool:
+    """Return whether a file can contain entries of a time range; all four in ms.
+
+    ``first`` and ``last`` are the timestamps of its header.
 
     **Source:** RocketMQ ``IndexFile#isTimeMatched``.
     """
-    first, last = header.begin_timestamp, header.end_timestamp
     return (begin < first and end > last) or first <= begin <= last or first <= end <= last
 
 

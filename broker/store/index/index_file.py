@@ -27,12 +27,12 @@ from broker.store.format.indexfile import (
     key_hashes,
     overlaps,
     time_diff_seconds,
-    walk_chain,
 )
 from broker.store.logfile.mapped_file import MappedFile
 
 _READ_SLOT: Final = SLOT_STRUCT.unpack_from
 _WRITE_SLOT: Final = SLOT_STRUCT.pack_into
+_READ_ENTRY: Final = ENTRY_STRUCT.unpack_from
 _WRITE_ENTRY: Final = ENTRY_STRUCT.pack_into
 _PACK_ENTRY: Final = ENTRY_STRUCT.pack
 
@@ -244,17 +244,34 @@ class IndexFile:
 
         **Source:** RocketMQ IndexFile#selectPhyOffset.
         """
-        self.flush_header()
-        found = []
-        for entry in walk_chain(self.file.mapping, hashed, self.slots, begin=begin, end=end):
-            found.append(entry.physical_offset)
-            if len(found) >= limit:
+        mapping, entries_at = self.file.mapping, self._entries_at
+        count, steps, entries = self.count, self.count, self.max_entries
+        begin_timestamp = self.begin_timestamp
+        found: list[int] = []
+        # Inlined walk_chain: most of the work of a query.
+        number = _READ_SLOT(mapping, HEADER_SIZE + hashed % self.slots * SLOT_SIZE)[0]
+        if number > count or count <= 1:
+            return found
+        while 0 < number < entries and steps > 0:
+            entry_hash, physical_offset, seconds, previous = _READ_ENTRY(
+                mapping, entries_at + number * ENTRY_SIZE
+            )
+            if seconds < 0:
                 break
+            time = begin_timestamp + seconds * 1000
+            if entry_hash == hashed and begin <= time <= end:
+                found.append(physical_offset)
+                if len(found) >= limit:
+                    break
+            if previous > count or previous == number or time < begin:
+                break
+            number = previous
+            steps -= 1
         return found
 
     def overlaps(self, begin: int, end: int) -> bool:
         """Return whether the file can contain entries of a time range (ms)."""
-        return overlaps(self.header, begin, end)
+        return overlaps(self.begin_timestamp, self.end_timestamp, begin, end)
 
     def erase_after(self) -> None:
         """Erase all bytes after the last entry and sync the file.

@@ -113,7 +113,9 @@ def test_queries_find_the_messages_of_java_in_its_order(
         key_hash = index_key_hash(query["topic"], query["key"])
         found = []
         for data in reversed(java_files):
-            if overlaps(decode_header(data), query["begin"], query["end"]):
+            header = decode_header(data)
+            times = header.begin_timestamp, header.end_timestamp
+            if overlaps(*times, query["begin"], query["end"]):
                 chain = walk_chain(data, key_hash, slots, begin=query["begin"], end=query["end"])
                 found += [entry.physical_offset for entry in chain]
         assert found == query["phy_offsets_in_found_order"], query["note"]
@@ -139,13 +141,12 @@ def test_time_difference_is_in_whole_seconds_and_clamped() -> None:
 
 
 def test_ranges_overlap_as_in_java() -> None:
-    header = IndexHeader(100, 200)
-    assert overlaps(header, 0, 1000)
-    assert overlaps(header, 150, 150)
-    assert overlaps(header, 200, 300)
-    assert overlaps(header, 0, 100)
-    assert not overlaps(header, 201, 300)
-    assert not overlaps(header, 0, 99)
+    assert overlaps(100, 200, 0, 1000)
+    assert overlaps(100, 200, 150, 150)
+    assert overlaps(100, 200, 200, 300)
+    assert overlaps(100, 200, 0, 100)
+    assert not overlaps(100, 200, 201, 300)
+    assert not overlaps(100, 200, 0, 99)
 
 
 def test_lookup_equals_a_dictionary(rng: random.Random) -> None:
