@@ -11,7 +11,8 @@ dispatch.
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 import msgspec
 
@@ -126,6 +127,7 @@ class MessageStore:
         self._lock: StoreLock | None = None
         # Number of queues when clean_expired last wrote the manifest.
         self._recorded_queues = 0
+        self._defer = defer
         self.is_open = False
         self._started = False
         self._build_files()
@@ -527,6 +529,9 @@ class MessageStore:
 
     def write_manifest(self) -> None:
         """Record files and ends for the next start; OSError or StoreError if the write fails."""
+        self.manifest.write(self._bounds(), self.queue_table)
+
+    def _bounds(self) -> Bounds:
         log, table, index = self.log, self.queue_table, self.index
         bounds = Bounds(
             log_min=log.min_offset,
@@ -537,7 +542,7 @@ class MessageStore:
             bounds.indexed = index.end_physical_offset
             bounds.index = [file.name for file in index.files]
             bounds.sizes += [index.slots, index.entries]
-        self.manifest.write(bounds, table)
+        return bounds
 
     def clean_expired(self, now_ms: int | None = None, *, manual: bool = False) -> CleanReport:
         """Delete expired files, or the oldest ones if the disk is full.
@@ -576,9 +581,16 @@ class MessageStore:
         """Record the current files for the next start; a failed write is only logged.
 
         The next start may then scan the log unnecessarily, or fail to detect the loss of a new
-        file; neither justifies refusing writes.
+        file; neither justifies refusing writes. With ``defer`` very many queues take several
+        iterations of the event loop.
         """
+        self._continue_manifest(self.manifest.write_in_steps(self._bounds(), self.queue_table))
+
+    def _continue_manifest(self, steps: Iterator[None]) -> None:
         try:
-            self.write_manifest()
+            for _ in steps:
+                if self._defer is not None:
+                    self._defer(partial(self._continue_manifest, steps))
+                    return
         except (OSError, StoreError) as error:
             _log.warning("%s: not written: %s", self.manifest.path, error)

@@ -19,6 +19,7 @@ reread     true: repair of files has started, and no start has read the log to i
 import json
 import os
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,10 +27,12 @@ import msgspec
 from broker.store.logfile.disk import Disk
 
 if TYPE_CHECKING:
-    from broker.store.consumequeue.consume_queue import ConsumeQueue
+    from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
     from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 
 NAME: Final = "queueEnds.json"
+QUEUES_PER_STEP: Final = 16_384
+"""Queues of one step of :meth:`StoreManifest.write_in_steps`, about 5 ms."""
 
 
 class Bounds(msgspec.Struct, kw_only=True):
@@ -59,6 +62,8 @@ class StoreManifest:
         self.deleted: dict[str, int] = {}
         self.reread = False
         self._content: dict[str, Any] = {"logEnd": -1, "queues": {}}
+        # Of the latest call of write_in_steps.
+        self._bounds_to_write = self.bounds
 
     @property
     def log_end(self) -> int:
@@ -111,17 +116,28 @@ class StoreManifest:
 
     def write(self, bounds: Bounds, queues: "ConsumeQueueStore") -> None:
         """Write the current state; drop entries that end before the start of the log."""
-        self.bounds = bounds
-        self.queues = {}
-        self.begins = {}
-        for queue in queues.visit():
-            name, queue_id = queue.topic.name, queue.queue_id
-            end = _flushed_end(queue, bounds.log_end)
-            if end > 0:
-                self.queues.setdefault(name, {})[queue_id] = end
-            files = queue.files.files
-            if files and files[0].start > 0:
-                self.begins.setdefault(name, {})[queue_id] = files[0].start
+        for _ in self.write_in_steps(bounds, queues):
+            pass
+
+    def write_in_steps(self, bounds: Bounds, queues: "ConsumeQueueStore") -> Iterator[None]:
+        """As :meth:`write`, in steps of QUEUES_PER_STEP queues; the last step writes the file.
+
+        Other work may run between the steps: records that are stored meanwhile are after the end
+        of the log in ``bounds``. A later call replaces this one, which then writes nothing.
+        """
+        self._bounds_to_write = bounds
+        ends: dict[str, dict[int, int]] = {}
+        begins: dict[str, dict[int, int]] = {}
+        done = 0
+        for topic in list(queues.topics.values()):
+            if done >= QUEUES_PER_STEP:
+                done = 0
+                yield
+                if self._bounds_to_write is not bounds:
+                    return
+            done += len(topic.queues)
+            _add_topic(topic, bounds.log_end, ends, begins)
+        self.bounds, self.queues, self.begins = bounds, ends, begins
         self.damaged[:] = sorted(place for place in self.damaged if place[1] > bounds.log_min)
         self.deleted = {topic: end for topic, end in self.deleted.items() if end > bounds.log_min}
         self.reread = False
@@ -149,10 +165,27 @@ class StoreManifest:
 
     def _store(self) -> None:
         temporary = self.path + ".tmp"
-        self._disk.write(temporary, json.dumps(self._content, sort_keys=True).encode())
+        self._disk.write(temporary, msgspec.json.encode(self._content))
         self._disk.keep_mode(self.path, temporary)
         self._disk.rename(temporary, self.path)
         self._disk.sync_folder(os.path.dirname(self.path))
+
+
+def _add_topic(
+    topic: "Topic", log_end: int, ends: dict[str, dict[int, int]], begins: dict[str, dict[int, int]]
+) -> None:
+    """Add the end of each queue of a topic, and its begin if its first files are gone."""
+    topic_ends, topic_begins = {}, {}
+    for queue_id, queue in topic.queues.items():
+        if end := _flushed_end(queue, log_end):
+            topic_ends[queue_id] = end
+        files = queue.files.files
+        if files and files[0].start > 0:
+            topic_begins[queue_id] = files[0].start
+    if topic_ends:
+        ends[topic.name] = topic_ends
+    if topic_begins:
+        begins[topic.name] = topic_begins
 
 
 def _flushed_end(queue: "ConsumeQueue", log_end: int) -> int:

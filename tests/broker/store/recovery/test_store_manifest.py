@@ -5,6 +5,7 @@ import json
 import pytest
 
 from broker.store.logfile.disk import Disk
+from broker.store.recovery import store_manifest
 from broker.store.recovery.store_manifest import StoreManifest
 from tests.support.json_mutations import failures
 
@@ -132,3 +133,74 @@ def test_a_file_with_a_value_of_another_type_is_used_or_ignored(tmp_path):
 
     _, wrong = failures(load, document)
     assert wrong == []
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """Steps of one topic, as of very many queues; the deferred calls of the store."""
+    monkeypatch.setattr(store_manifest, "QUEUES_PER_STEP", 1)
+    deferred = []
+
+    def run(count=None):
+        for _ in range(len(deferred) if count is None else count):
+            deferred.pop(0)()
+
+    run.deferred = deferred
+    return run
+
+
+def read_manifest(root):
+    return json.loads((root / "queueEnds.json").read_text())
+
+
+def run_all(steps):
+    while steps.deferred:
+        steps()
+
+
+def test_a_manifest_of_many_queues_is_written_in_steps(stores, inner, steps):
+    """Messages stored between the steps are not expected by the next start."""
+    store = stores.start(defer=steps.deferred.append)
+    for n in range(6):
+        store.put_message(inner(f"Topic{n}"))
+    run_all(steps)
+    assert store.flush()
+    before = read_manifest(stores.root)
+    store.try_write_manifest()
+    assert read_manifest(stores.root) == before
+    steps(2)
+    for n in range(7):
+        store.put_message(inner(f"Topic{n}"))
+    assert read_manifest(stores.root) == before
+    run_all(steps)
+    content = read_manifest(stores.root)
+    assert content["queues"] == {f"Topic{n}": {"0": 1} for n in range(6)}
+
+
+def test_a_later_write_replaces_the_steps_of_an_earlier_one(stores, inner, steps):
+    store = stores.start(defer=steps.deferred.append)
+    for n in range(6):
+        store.put_message(inner(f"Topic{n}"))
+    run_all(steps)
+    assert store.flush()
+    store.try_write_manifest()
+    steps(2)
+    store.delete_topics(["Topic1"])
+    content = read_manifest(stores.root)
+    run_all(steps)
+    assert read_manifest(stores.root) == content
+    assert list(content["deleted"]) == ["Topic1"]
+
+
+def test_a_store_that_is_closed_between_the_steps_keeps_the_last_manifest(stores, inner, steps):
+    store = stores.start(defer=steps.deferred.append)
+    for n in range(6):
+        store.put_message(inner(f"Topic{n}"))
+    run_all(steps)
+    store.try_write_manifest()
+    steps(1)
+    stores.close(store)
+    content = read_manifest(stores.root)
+    assert len(content["queues"]) == 6
+    run_all(steps)
+    assert read_manifest(stores.root) == content
