@@ -305,6 +305,8 @@ def performance_page() -> Iterator[str]:
     yield from grid(TABLES["java"])
     yield ".SH VECTORIZED INGEST"
     yield from prose("ingest")
+    yield ".SH MANY QUEUES"
+    yield from prose("many-queues")
     yield ".SH STORE"
     yield from prose("bench-store")
     yield from grid(TABLES["store"])

@@ -265,6 +265,19 @@ PROSE = {
     rocketmq_vectorized_ingest_messages_total and rocketmq_plain_ingest_messages_total have the
     messages stored on each path.
     """,
+    "many-queues": """
+    A ConsumeQueue file is mapped when it is used, and at most an eighth of the limit of open files
+    (ulimit -n), up to 16,000, at a time: for the next one the file that was mapped first is
+    unmapped. So a broker can have more queues than open files, and vm.max_map_count can keep its
+    default.
+
+    100,000 topics with 1,000,000 queues that have a file each (scripts/bench scale topics --stored
+    1000000): the first message of a queue takes 330 microseconds of processor time, the writing
+    process has 2,579 descriptors, a broker starts in 188 s after a clean stop and in 224 s after a
+    kill, and has 1.3 GiB of memory without mapped files; the name server responds to a route
+    request in 0.1 ms. With files for 60,000 of the queues the broker starts in 16 s, has 230 MiB,
+    and requests for cleaning let other requests wait for 18 ms at most.
+    """,
     "java": """
     Every sub-command of the Java tool of RocketMQ 5.3.3, and those that only 4.9.8 has, runs under
     its own name: mqadmin topicRoute -t T, or mqadmin java topicRoute -t T. It takes Java's options,
