@@ -239,8 +239,8 @@ PROSE = {
     With the extra fast (pip install 'mqadmin[fast]'), a broker serves ordinary sends with compiled
     loops: single messages (10 and 310) and batches of up to 64 KiB (320) to existing topics. The
     sends that all connections deliver in one iteration of the event loop are served together, if
-    there are at least sixteen; fewer take the plain path where they arrive. Other frames take the
-    plain path, one by one and in their order: delayed, transactional and sent-back messages,
+    there are at least twenty-four; fewer take the plain path where they arrive. Other frames take
+    the plain path, one by one and in their order: delayed, transactional and sent-back messages,
     WAIT=false, messages for light message queues, text outside ASCII in header or properties, and
     with metricsExporterType messages with a sharding key, which metrics count by their type. After
     three such frames in a row the rest of a connection's read takes it, too. Both paths leave the
@@ -256,7 +256,11 @@ PROSE = {
     XDG_CACHE_HOME or ~/.cache, for four versions at most. Since loading runs it, the folder is used
     only if it and everything in it belongs to the user of the broker, and neither it nor a folder
     above it can be written by other users; else, and on a read-only file system, the code is
-    compiled in a temporary folder at each start that needs it.
+    compiled in a temporary folder at each start that needs it. A file whose checksum is wrong is
+    removed, and its loop compiled again. The child also compiles the loops that read the log after
+    a power cut. Without it the first such start compiles them, which takes six seconds; so does the
+    first call of mqadmin store commands that use loops. Without a usable folder each of these
+    processes compiles.
 
     The runtime information of the broker has vectorizedIngestState (off, waiting, loading, active,
     unavailable), the number of messages and of calls that took this path since the start

@@ -50,9 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_forced():
         # Before a test simulates threads, clock or disk: brokers then find the code in memory, and
         # those in other processes find it in the cache.
-        code_cache = importlib.import_module("broker.server.ingest.code_cache")
-        compiling = importlib.import_module("broker.server.ingest.compiling")
-        compiling.use_cache(code_cache.open_folder().path)
+        code_cache = importlib.import_module("broker.machine_code.code_cache")
+        code_cache.use_folder(code_cache.open_folder().path)
         importlib.import_module("broker.server.ingest.warm_up").load()
 
 

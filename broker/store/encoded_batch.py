@@ -179,6 +179,7 @@ class EncodedBatch:
         end = len(body)
         last = end - MIN_ITEM_SIZE
         between: dict[int, bytes] = {}  # topic and propertiesLength, by the latter
+        add_start, add_properties = self.starts.append, self.properties.append
         for _ in range(ITEMS_PER_STEP):
             if position > last:
                 break
@@ -206,20 +207,15 @@ class EncodedBatch:
                 continue
             item_body = body[body_start:body_end]
             size = around + body_size + length
-            crc = crc32(item_body) & BODY_CRC_MASK
-            physical_offset = base + start
+            crc, at = crc32(item_body) & BODY_CRC_MASK, base + start
             parts += (
-                pack(
-                    *(size, magic, crc, queue_id, flag, queue_offset, physical_offset),
-                    constant,
-                    body_size,
-                ),
+                pack(size, magic, crc, queue_id, flag, queue_offset, at, constant, body_size),
                 item_body,
                 between.get(length) or between.setdefault(length, topic.stored + _LENGTH(length)),
                 properties,
             )
-            self.starts.append(start)
-            self.properties.append(properties)
+            add_start(start)
+            add_properties(properties)
             start += size
             queue_offset += 1
         else:

@@ -5,7 +5,6 @@ Imported when ingest is loaded, not at the start of a broker.
 
 import contextlib
 import ctypes
-import importlib
 import importlib.util
 import logging
 import os
@@ -14,9 +13,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from broker.server.ingest.code_cache import CACHE_VARIABLE
+from broker.machine_code.code_cache import CACHE_VARIABLE
 
 log = logging.getLogger("broker.server")
 
@@ -39,15 +38,6 @@ def short_turns() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
-
-
-def use_cache(folder: Path) -> None:
-    """Let the modules that are imported from now on load and save their machine code there.
-
-    Imports numba.
-    """
-    config: Any = importlib.import_module("numba.core.config")
-    config.CACHE_DIR = str(folder)
 
 
 def preload_libraries(packages: Sequence[str]) -> int:

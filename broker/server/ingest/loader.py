@@ -108,7 +108,7 @@ class IngestLoader:
     def force(self) -> None:
         """Load now, and take every read."""
         self._figures.state = "loading"
-        code_cache = importlib.import_module("broker.server.ingest.code_cache")
+        code_cache = importlib.import_module("broker.machine_code.code_cache")
         with _one_at_a_time, contextlib.closing(code_cache.open_folder()) as cache:
             self._import(cache.path, least_frames=1)
         self._loaded(None)
@@ -129,7 +129,7 @@ class IngestLoader:
     def _load(self) -> None:
         """Import and load; runs in a thread."""
         compiling = importlib.import_module("broker.server.ingest.compiling")
-        code_cache = importlib.import_module("broker.server.ingest.code_cache")
+        code_cache = importlib.import_module("broker.machine_code.code_cache")
         with _one_at_a_time:
             with compiling.short_turns():  # 40 ms of reading sources
                 folder = code_cache.open_folder()
@@ -142,7 +142,7 @@ class IngestLoader:
                     self._import(folder.path, LEAST_FRAMES)
 
     def _import(self, cache: Path, least_frames: int) -> None:
-        importlib.import_module("broker.server.ingest.compiling").use_cache(cache)
+        importlib.import_module("broker.machine_code.code_cache").use_folder(cache)
         kernels = importlib.import_module("broker.server.ingest.warm_up").load()
         module = importlib.import_module("broker.server.ingest.vectorized_ingest")
 

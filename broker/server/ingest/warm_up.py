@@ -1,7 +1,8 @@
 """Call each compiled loop once with the types of a broker, so that its machine code is loaded.
 
-As a program (``python -m broker.server.ingest.warm_up``) it fills numba's cache: the broker runs it
-in a child process, because compiling takes seconds of processor time under the interpreter lock.
+As a program (``python -m broker.server.ingest.warm_up``) it fills the folder of machine code: the
+broker runs it in a child process, because compiling takes seconds of processor time under the
+interpreter lock. It also compiles the loops of recovery, for the first start after a power cut.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from broker.server.ingest.vectorized_ingest import Kernels
 from broker.store.format.vectorized.kernels import put_entries
 from broker.store.ingest import columns as col
 from broker.store.ingest.kernels import append, derive
+from broker.store.warm_up import recover_small_store
 
 _NICENESS = 5
 
@@ -56,10 +58,11 @@ def load() -> Kernels:
 
 
 def main() -> int:
-    """Fill the cache at low priority."""
+    """Fill the folder at low priority."""
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
     load()
+    recover_small_store()
     return 0
 
 

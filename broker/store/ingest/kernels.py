@@ -7,9 +7,9 @@ the owners of the files copy from there.
 """
 
 import numpy as np
-from numba import njit
 
 from broker.common import sysflag
+from broker.machine_code.compiled_loop import compiled_loop
 from broker.message.record import BODY_CRC_MASK, field_position
 from broker.store.format.consumequeue import UNIT, UNIT_SIZE
 from broker.store.format.vectorized.checksum import crc32
@@ -33,7 +33,7 @@ _SPACE = 32
 _INT32_MAX = 0x7FFFFFFF
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _tags_code(text, at, length):
     value = np.uint32(0)
     for position in range(at, at + length):
@@ -41,7 +41,7 @@ def _tags_code(text, at, length):
     return np.int64(np.int32(value))
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _fixed_part(out, at, template, shape, row, place, parameters):
     """Write the fixed fields of a record; the template has the store host and zeros."""
     copy(out, at, template, 0, shape[col.FIXED_SIZE])
@@ -58,7 +58,7 @@ def _fixed_part(out, at, template, shape, row, place, parameters):
     put32(out, at + shape[col.BODY_LENGTH_AT], row[col.BODY_LENGTH])
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _sizes(rows, fixed, place):
     """Note the sizes of the records of one frame; return their sum."""
     total = np.int64(0)
@@ -71,7 +71,7 @@ def _sizes(rows, fixed, place):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _variable_part(out, at, data, text, stored, row, place):
     """Write checksum, body, topic and properties of the record whose fixed part ends at ``at``."""
     length = row[col.BODY_LENGTH]
@@ -85,7 +85,7 @@ def _variable_part(out, at, data, text, stored, row, place):
     return crc & BODY_CRC_MASK
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def append(data, text, rows, segments, places, stored, templates, shapes, parameters, out):
     """Write the records of ``rows`` into ``out``: (records, bytes).
 
@@ -156,7 +156,7 @@ def append(data, text, rows, segments, places, stored, templates, shapes, parame
     return count, at
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _key_hash(prefix, text, at, length):
     """Index hash of a key as `key_hash`, except that `_put_entry` replaces one above INT32_MAX."""
     value = np.uint32(prefix)
@@ -166,13 +166,13 @@ def _key_hash(prefix, text, at, length):
     return -signed if signed < 0 else signed
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _put_entry(entries, count, hashed, row):
     entries[0, count] = hashed if hashed <= _INT32_MAX else 0
     entries[1, count] = row[col.PHYSICAL_OFFSET]
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def derive(text, rows, places, units, entries):
     """Write the queue units of appended records, queue by queue, and their index entries.
 

@@ -4,12 +4,13 @@ None checks a position: the caller has compared it with the length of the array.
 """
 
 import numpy as np
-from numba import njit
+
+from broker.machine_code.compiled_loop import compiled_loop, inlined_loop
 
 _INT32_MAX = 0x7FFFFFFF
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def u32(data, at):
     """Unsigned number of 4 bytes."""
     return (
@@ -20,35 +21,35 @@ def u32(data, at):
     )
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def i32(data, at):
     """Signed number of 4 bytes."""
     value = u32(data, at)
     return value - (1 << 32) if value > _INT32_MAX else value
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def put16(out, at, value):
     """Write the low 2 bytes of a number."""
     out[at] = np.uint8(value >> 8 & 0xFF)
     out[at + 1] = np.uint8(value & 0xFF)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def put32(out, at, value):
     """Write the low 4 bytes of a number."""
     put16(out, at, value >> 16)
     put16(out, at + 2, value)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def put64(out, at, value):
     """Write a number of 8 bytes."""
     put32(out, at, value >> 32)
     put32(out, at + 4, value)
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def copy(out, at, data, start, length):
     """Copy bytes."""
     target = out[at : at + length]
@@ -57,7 +58,7 @@ def copy(out, at, data, start, length):
         target[index] = source[index]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def equal(data, at, name, length):
     """Whether ``length`` bytes are those of ``name``."""
     for index in range(length):
@@ -66,7 +67,7 @@ def equal(data, at, name, length):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def is_ascii(data, at, stop):
     """Whether no byte is above 127."""
     high = np.uint8(0)

@@ -4,15 +4,15 @@ It writes to arrays of Python only, each write after a comparison with the lengt
 """
 
 import numpy as np
-from numba import njit
 
+from broker.machine_code.compiled_loop import compiled_loop
 from broker.store.ingest import columns as col
 from broker.store.ingest.octets import copy, put32
 
 _MINUS, _ZERO, _COMMA = 45, 48, 44
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _put_decimal(out, at, value):
     """Write a decimal number of at most 20 characters; return the position after it."""
     if value < 0:
@@ -30,7 +30,7 @@ def _put_decimal(out, at, value):
     return at + digits
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _put_hex(out, at, value):
     """Write sixteen hexadecimal digits in upper case; return the position after them."""
     for index in range(16):
@@ -39,14 +39,14 @@ def _put_hex(out, at, value):
     return at + 16
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _put_piece(out, at, pieces, ends, number):
     start = ends[number - 1] if number else np.int64(0)
     copy(out, at, pieces, start, ends[number] - start)
     return at + ends[number] - start
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _put_ids(out, at, rows, pieces, prefix):
     """Write the ids of the messages of a frame, from the hexadecimal digits of the first one on.
 
@@ -60,7 +60,7 @@ def _put_ids(out, at, rows, pieces, prefix):
     return at
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def replies(text, rows, segments, places, pieces, ends, out):
     """Write one response per frame of ``rows`` into ``out``; return the rows whose one fitted.
 

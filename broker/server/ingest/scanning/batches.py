@@ -7,8 +7,8 @@ them, and the properties of the request may only be UNIQ_KEY and WAIT, which no 
 """
 
 import numpy as np
-from numba import njit
 
+from broker.machine_code.compiled_loop import compiled_loop
 from broker.message.batch import ITEM_FIXED_SIZE, MIN_ITEM_SIZE
 from broker.server.ingest.fields import BATCH_LIMIT, BODY_LIMIT
 from broker.server.ingest.scanning.properties import check_properties, complete
@@ -19,7 +19,7 @@ _UNIQ_KEY = np.frombuffer(b"UNIQ_KEY", dtype=np.uint8)
 _WAIT = np.frombuffer(b"WAIT", dtype=np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _shares_nothing(text, start, stop):
     """Whether checked properties of a request are UNIQ_KEY and WAIT only."""
     piece = start
@@ -33,7 +33,7 @@ def _shares_nothing(text, start, stop):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _item(data, at, stop, limits, row):
     """Check the sizes of a message and note its flag and body; return its end, -1: unusual."""
     if stop - at < MIN_ITEM_SIZE:
@@ -54,7 +54,7 @@ def _item(data, at, stop, limits, row):
     return at + MIN_ITEM_SIZE + variable
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _texts(data, start, stop, limits, suffix, text, text_at, row):
     """Write a message's properties and the broker's into ``text``; return their end, -1: unusual.
 
@@ -69,7 +69,7 @@ def _texts(data, start, stop, limits, suffix, text, text_at, row):
     return complete(text, text_at, end, limits, suffix, row)
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def batch_rows(data, at, stop, limits, suffix, text, header_text, rows, first):
     """Rows of a batch body, ``at`` to ``stop``, from row ``first`` on: (rows, end of their texts).
 

@@ -3,14 +3,12 @@
 It accepts only frames that pass every check of an ordinary send; any other ends the segment of its
 connection, and the plain path decides about it. Texts of headers must be ASCII. Every write is
 preceded by a comparison with the length of its array, and all arrays belong to Python.
-
-Machine code is cached (numba ``cache``), see :mod:`broker.server.ingest.loader`.
 """
 
 import numpy as np
-from numba import njit
 
 from broker.common import sysflag
+from broker.machine_code.compiled_loop import compiled_loop
 from broker.remoting.protocol.codes import RequestCode
 from broker.server.ingest.fields import (
     BODY_LIMIT,
@@ -68,7 +66,7 @@ _FIXED_HEADER = 21  # of the ROCKETMQ form without remark, up to the first ext f
 _REFUSED_FLAGS = sysflag.TRANSACTION_MASK | sysflag.INNER_BATCH
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _find(data, at, length, table, lengths):
     """Row of the table that equals ``data[at:at+length]``, -1 if none does."""
     for row in range(lengths.shape[0]):
@@ -77,7 +75,7 @@ def _find(data, at, length, table, lengths):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _string(data, at, stop):
     """End of a JSON string whose text starts at ``at``, and whether it has escapes; -1: unusual."""
     escaped = False
@@ -104,7 +102,7 @@ def _string(data, at, stop):
     return -1, escaped
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _number(data, at, stop):
     """Value of a JSON integer of 32 bits and the position after it, which is -1 if unusual."""
     negative = at < stop and data[at] == _MINUS
@@ -122,7 +120,7 @@ def _number(data, at, stop):
     return -value if negative else value, at
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _note_field(data, field, code, found):
     """Note an ext field: ``field`` is name start and length, value start and length, escapes.
 
@@ -144,7 +142,7 @@ def _note_field(data, field, code, found):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _json_fields(data, at, stop, code, found):
     """Position after a JSON object of strings, whose known names are noted; -1: unusual."""
     if at + 1 >= stop or data[at] != _OPENING:
@@ -175,7 +173,7 @@ def _json_fields(data, at, stop, code, found):
             return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _json_header(data, at, stop, head, found):
     """Read a JSON header without white space; False if it is unusual in any respect."""
     if at >= stop or data[at] != _OPENING:
@@ -214,7 +212,7 @@ def _json_header(data, at, stop, head, found):
             return False
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _binary_header(data, at, stop, head, found):
     """Read a ROCKETMQ header without remark; False if it is unusual in any respect."""
     if at + _FIXED_HEADER > stop or u32(data, at + 13) != 0:
@@ -250,7 +248,7 @@ def _binary_header(data, at, stop, head, found):
 # --- an ordinary send ----------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _field_number(data, found, field, limit):
     """Integer of a header field and whether it is usual: 1 to 18 digits, at most ``limit``."""
     at = found[field, 0]
@@ -270,7 +268,7 @@ def _field_number(data, found, field, limit):
     return -value if negative else value, value <= limit  # -2^31 is left to the plain path
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _unescape(data, at, length, text, text_at):
     """Copy the text of a checked JSON string without its escapes; return the end in ``text``.
 
@@ -292,7 +290,7 @@ def _unescape(data, at, length, text, text_at):
     return text_at
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _header_properties(data, found, text, text_at, row):
     """Write the properties of a header into ``text``, checked; return their end, -1: unusual.
 
@@ -314,7 +312,7 @@ def _header_properties(data, found, text, text_at, row):
     return np.int64(end)
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _is_send(data, head, found):
     """Whether a header is that of a send with a response, and whether of a batch."""
     code = head[_CODE]
@@ -328,7 +326,7 @@ def _is_send(data, head, found):
     return length < 0 or (length == 5 and equal(data, found[_BATCH, 0], _FALSE, 5)), False
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _numbers(data, found, row):
     """Write the numbers of a header into a row; return the queue id, -1: a number is unusual."""
     row[col.FLAG], usual = _field_number(data, found, _FLAG, _INT32_MAX)
@@ -344,7 +342,7 @@ def _numbers(data, found, row):
     return queue_id if usual and also and queue_id >= 0 else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _place(data, at, length, queue_id, places, used):
     """Row of a topic's queue in ``places``, a new one if needed; -1 if the table is full."""
     for number in range(used):
@@ -366,7 +364,7 @@ def _place(data, at, length, queue_id, places, used):
     return used
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _take_frame(data, at, stop, limits, suffix, text, text_at, rows, count, places, used, work):
     """Read the frame at ``at`` into rows from ``count`` on: (rows, end of their texts).
 
@@ -422,7 +420,7 @@ def _take_frame(data, at, stop, limits, suffix, text, text_at, rows, count, plac
     return 1, text_end
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def scan(data, segments, limits, suffix, text, rows, places):
     """Rows of the ordinary sends of all segments, segment by segment: (rows, places).
 

@@ -5,8 +5,8 @@ whose places it notes in the message's row.
 """
 
 import numpy as np
-from numba import njit
 
+from broker.machine_code.compiled_loop import compiled_loop
 from broker.server.ingest.fields import (
     MULTI_DISPATCH,
     PROPERTIES_LIMIT,
@@ -25,7 +25,7 @@ _LIGHT = np.frombuffer(MULTI_DISPATCH, dtype=np.uint8)
 _QUOTE, _BACKSLASH, _LETTER_T, _LETTER_I = 34, 92, 84, 73
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _property(text, start, mark, stop, row):
     """Check one property, ``start`` to ``stop`` with the separator of its value at ``mark``.
 
@@ -53,7 +53,7 @@ def _property(text, start, mark, stop, row):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _needs_plain_path(text, at, stop):
     """Whether a text starts here that the plain path searches for anywhere in the properties."""
     for name in (_TIMER, _LIGHT):
@@ -62,7 +62,7 @@ def _needs_plain_path(text, at, stop):
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def check_properties(text, start, stop, row):
     """Check a property string and note UNIQ_KEY, TAGS and KEYS; False if it is unusual."""
     row[col.UNIQ_KEY_AT] = row[col.TAGS_AT] = row[col.KEYS_AT] = -1
@@ -95,7 +95,7 @@ def check_properties(text, start, stop, row):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def complete(text, start, end, limits, suffix, row):
     """Add the broker's properties to checked ones; return their end, -1: too long for a record.
 

@@ -3,15 +3,12 @@
 Each function reads bytes of a CommitLog file and writes plain numbers. :func:`fill` accepts only
 records that pass every check; at all other bytes it stops, and the plain scanner decides. So the
 two cannot disagree: this one is the fast path of the common case.
-
-Machine code is cached next to the module (numba ``cache``): the first call ever costs seconds,
-later ones a fraction of one.
 """
 
 import numpy as np
-from numba import njit
 
 from broker.common import sysflag
+from broker.machine_code.compiled_loop import compiled_loop, inlined_loop
 from broker.message.record import MAGIC_V1, MAGIC_V2
 from broker.store.format.commitlog import RECORD, RECORD_LEAST
 from broker.store.format.vectorized.checksum import crc32
@@ -77,7 +74,7 @@ _CRC_PROPERTY = np.frombuffer(b"__CRC32#\x01", dtype=np.uint8)
 _CRC_PROPERTY_SIZE = 20
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def _i32(buf, at):
     value = (
         np.uint32(buf[at]) << np.uint32(24)
@@ -88,14 +85,14 @@ def _i32(buf, at):
     return np.int64(np.int32(value))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def _i64(buf, at):
     high = np.uint64(np.uint32(_i32(buf, at)))
     low = np.uint64(np.uint32(_i32(buf, at + 4)))
     return np.int64(high << np.uint64(32) | low)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def _name_is(buf, start, name, length):
     for index in range(length):
         if buf[start + index] != name[index]:
@@ -109,7 +106,7 @@ _UNIQ_KEY = np.frombuffer(b"UNIQ_KEY", dtype=np.uint8)
 _MULTI = np.frombuffer(b"INNER_MULTI_DISPATCH", dtype=np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _properties(buf, start, stop, out, row):
     """Where the values of a few names lie; whether the whole string is ASCII.
 
@@ -149,7 +146,7 @@ def _properties(buf, start, stop, out, row):
     return ascii_only
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _parts(buf, at, size, magic, out, row):
     """Positions of body, topic and properties; False if they do not fill the record."""
     flag = _i32(buf, at + _FLAG_AT)
@@ -191,7 +188,7 @@ def _parts(buf, at, size, magic, out, row):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _texts(buf, row, out, scan_flags):
     """Slices of the properties that readers ask for, and whether topic and properties are ASCII."""
     for column in (TAGS_AT, KEYS_AT, UNIQ_KEY_AT, MULTI_AT):
@@ -208,13 +205,13 @@ def _texts(buf, row, out, scan_flags):
     out[PLAIN_TEXT, row] = plain
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def _has_record_crc(buf, stop, least):
     mark = stop - _CRC_PROPERTY_SIZE
     return mark >= least and _name_is(buf, mark, _CRC_PROPERTY, 9)
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def fill(buf, base, start, end, scan_flags, out):
     """Columns of the records from ``start`` on: (rows written, position after the last one).
 
@@ -261,7 +258,7 @@ def fill(buf, base, start, end, scan_flags, out):
     return row, at
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def walk(buf, base, start, end, positions):
     """Positions of the records from ``start`` on: (count, position after the last one).
 
@@ -283,7 +280,7 @@ def walk(buf, base, start, end, positions):
     return count, at
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def _count_slot(buf, tally, topic, length, queue_id):
     """The row of ``tally`` of a queue, or the free row for it; one row at least must be free."""
     mask = tally.shape[0] - 1
@@ -303,7 +300,7 @@ def _count_slot(buf, tally, topic, length, queue_id):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def count_records(buf, base, start, end, tally):
     """Count plain records from ``start`` on: (stop position, last record's or -1, queues found).
 
@@ -353,7 +350,7 @@ def count_records(buf, base, start, end, tally):
     return at, last, queues
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def hash_slices(buf, starts, lengths, seeds, out):
     """Java ``String#hashCode`` of ASCII slices, each continued from its seed; length -1: none."""
     for row in range(starts.shape[0]):
@@ -376,7 +373,7 @@ def hash_slices(buf, starts, lengths, seeds, out):
         out[row] = np.int64(np.int32(value))
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def equal_slices(buf, starts, lengths, other, others, other_lengths, out):
     """Whether each slice of ``buf`` equals its slice of ``other``."""
     for row in range(starts.shape[0]):
@@ -388,7 +385,7 @@ def equal_slices(buf, starts, lengths, other, others, other_lengths, out):
         out[row] = same
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def key_slices(buf, table, rows, out):
     """The words a record is indexed under: how many were written as (row, start, length).
 
@@ -424,7 +421,7 @@ def key_slices(buf, table, rows, out):
     return count, rows.shape[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def read_entries(buf, start, hashes, physical, seconds, previous):
     """Store the fields of consecutive index entries from ``start`` on in one array each."""
     at = start
@@ -436,7 +433,7 @@ def read_entries(buf, start, hashes, physical, seconds, previous):
         at += 20
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def chain_faults(hashes, previous, slots, newest, faults):
     """Entries of an IndexFile whose link is not the next older entry of their slot.
 
@@ -459,7 +456,7 @@ def chain_faults(hashes, previous, slots, newest, faults):
     return found
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def _put32(buf, at, value):
     number = np.uint32(value)
     buf[at] = np.uint8(number >> np.uint32(24))
@@ -468,7 +465,7 @@ def _put32(buf, at, value):
     buf[at + 3] = np.uint8(number & np.uint32(0xFF))
 
 
-@njit(cache=True, nogil=True)
+@compiled_loop
 def put_entries(buf, shape, header, entries):
     """Add index entries (hash, physical offset, storeTimestamp; one a column) to one file.
 

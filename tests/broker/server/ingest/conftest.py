@@ -28,8 +28,8 @@ def warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loops are in memory, so that a broker loads them at once; its cache is an empty one."""
     pytest.importorskip("numba", reason="ingest needs the extra 'fast'")
     importlib.import_module("broker.server.ingest.warm_up").load()
-    config = importlib.import_module("numba.core.config")
-    monkeypatch.setattr(config, "CACHE_DIR", config.CACHE_DIR)
+    code_cache = importlib.import_module("broker.machine_code.code_cache")
+    monkeypatch.setattr(code_cache, "chosen", list(code_cache.chosen))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

@@ -1,6 +1,5 @@
 """The child that compiles ends when the broker stops; it fills a folder that it alone can write."""
 
-import importlib
 import sys
 from pathlib import Path
 
@@ -26,14 +25,6 @@ def test_the_child_fills_the_given_folder_with_private_files(monkeypatch, tmp_pa
     child.run()
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o700
-
-
-def test_code_is_loaded_from_the_given_folder(monkeypatch, tmp_path: Path) -> None:
-    pytest.importorskip("numba", reason="the folder is one of numba")
-    config = importlib.import_module("numba.core.config")
-    monkeypatch.setattr(config, "CACHE_DIR", config.CACHE_DIR)
-    compiling.use_cache(tmp_path)
-    assert str(tmp_path) == config.CACHE_DIR
 
 
 def test_other_threads_get_the_interpreter_lock_often_while_code_is_loaded() -> None:

@@ -15,6 +15,7 @@ and the processor: numba itself compares the source of a loop, not the constants
 import contextlib
 import hashlib
 import importlib.metadata
+import importlib.resources
 import logging
 import os
 import platform
@@ -22,10 +23,12 @@ import shutil
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-log = logging.getLogger("broker.server")
+log = logging.getLogger(__name__)
 
 CACHE_VARIABLE: Final = "NUMBA_CACHE_DIR"
 """A folder that the user has chosen; verified as the others are."""
@@ -36,6 +39,7 @@ MAX_KEYS: Final = 4
 VERSIONS: Final = ("numba", "llvmlite", "numpy")
 SOURCES: Final = (
     "common/sysflag.py",
+    "machine_code",
     "message",
     "remoting/protocol/codes.py",
     "remoting/protocol/header",
@@ -48,9 +52,11 @@ SOURCES: Final = (
 )
 """Modules and packages below ``broker`` that the loops take code or constants from."""
 
-_BROKER: Final = Path(__file__).parents[2]
+_BROKER: Final = importlib.resources.files("broker")  # in a zip on the workers of Spark
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-_PRIVATE: Final = 0o700
+PRIVATE: Final = 0o700
+chosen: Final[list[Path | None]] = []
+"""The folder in use, None for none; empty until it is needed."""
 
 
 class UnsafeFolderError(Exception):
@@ -67,6 +73,28 @@ class CodeFolder(NamedTuple):
         """Remove the folder if it is temporary."""
         if self.temporary:
             shutil.rmtree(self.path, ignore_errors=True)
+
+
+def use_folder(folder: Path) -> None:
+    """Load and keep the machine code of modules that are imported from now on there."""
+    chosen[:] = [folder]
+
+
+def folder_in_use() -> Path | None:
+    """Return the folder given to :func:`use_folder`, else the user's; None if there is none.
+
+    A temporary folder would be of no use to later processes.
+    """
+    if not chosen:
+        try:
+            use_folder(_user_folder())
+        except UnsafeFolderError as error:
+            log.warning("machine code is not kept: %s", error)
+            chosen.append(None)
+        except (OSError, RuntimeError) as error:  # RuntimeError: no home
+            log.info("machine code is not kept: %s", error)
+            chosen.append(None)
+    return chosen[0]
 
 
 def open_folder() -> CodeFolder:
@@ -98,7 +126,7 @@ def _prepare(folder: Path) -> Path:
     """Create a folder if it is missing, verify it, and return its real path."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     for one in reversed(missing):
-        one.mkdir(_PRIVATE, exist_ok=True)
+        one.mkdir(PRIVATE, exist_ok=True)
     if folder.is_symlink():
         raise UnsafeFolderError(f"{folder} is a symbolic link")
     real = folder.resolve()
@@ -158,11 +186,20 @@ def cache_key() -> str:
     for part in parts:
         digest.update(part.encode() + b"\0")
     for name in SOURCES:
-        place = _BROKER / name
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            digest.update(path.relative_to(_BROKER).as_posix().encode() + b"\0")
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        for path, content in _contents(_BROKER / name, name):
+            digest.update(path.encode() + b"\0")
+            digest.update(hashlib.sha256(content).digest())
     return digest.hexdigest()[:32]
+
+
+def _contents(place: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of a module, or of each module of a package."""
+    if not place.is_dir():
+        yield name, place.read_bytes()
+        return
+    for one in sorted(place.iterdir(), key=lambda one: one.name):
+        if one.is_dir() or one.name.endswith(".py"):
+            yield from _contents(one, f"{name}/{one.name}")
 
 
 def _processor() -> str:

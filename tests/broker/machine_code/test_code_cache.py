@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.ingest import code_cache
-from broker.server.ingest.code_cache import CACHE_VARIABLE, cache_key, open_folder
+from broker.machine_code import code_cache
+from broker.machine_code.code_cache import CACHE_VARIABLE, cache_key, open_folder
 
-BROKER = Path(code_cache.__file__).parents[2]
+BROKER = Path(code_cache.__file__).parents[1]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def used_folder(home: Path) -> Path:
 
 def refused(caplog: pytest.LogCaptureFixture, *, reason: str) -> None:
     """Assert that a temporary folder is used, and for which reason."""
-    caplog.set_level("INFO", "broker.server")
+    caplog.set_level("INFO", "broker.machine_code")
     with_code = open_folder()
     assert with_code.temporary
     assert list(with_code.path.iterdir()) == []
@@ -161,10 +161,35 @@ def test_a_key_changes_with_sources_versions_and_processor(home, monkeypatch, tm
         assert cache_key() != key
 
 
+def test_code_is_loaded_from_the_folder_that_is_used(home: Path, monkeypatch) -> None:
+    monkeypatch.setattr(code_cache, "chosen", [])
+    assert code_cache.folder_in_use() == used_folder(home)
+    code_cache.use_folder(home)
+    assert code_cache.folder_in_use() == home
+
+
+@pytest.mark.parametrize(("mode", "level"), [(0o700, "INFO"), (0o770, "WARNING")])
+def test_without_a_usable_folder_no_code_is_kept(home, monkeypatch, caplog, mode, level) -> None:
+    monkeypatch.setattr(code_cache, "chosen", [])
+    caplog.set_level("INFO", "broker.machine_code")
+    home.mkdir()
+    home.chmod(mode)
+    (home / "mqadmin").write_bytes(b"")  # no folder can be created below it
+    assert code_cache.folder_in_use() is None
+    assert code_cache.folder_in_use() is None
+    (record,) = caplog.records
+    assert record.levelname in ("INFO", level)
+    assert "machine code is not kept" in record.message
+
+
 def test_sources_contain_every_module_that_loops_import() -> None:
     listed = [BROKER / name for name in code_cache.SOURCES]
     assert all(place.exists() for place in listed)
-    loops = [path for path in BROKER.rglob("*.py") if "from numba import" in path.read_text()]
+    loops = [
+        path
+        for path in BROKER.rglob("*.py")
+        if "machine_code.compiled_loop import" in path.read_text()
+    ]
     assert len(loops) >= 4
     for path in loops:
         names = [
