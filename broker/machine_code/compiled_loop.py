@@ -51,14 +51,27 @@ def remove_unsealed(path: str) -> None:
 
 
 class _SealedFiles(IndexDataCacheFile):  # type: ignore[misc]
-    """The files of one loop: an index and one file per types of its arguments."""
+    """The files of one loop, one per types of its arguments.
+
+    numba numbers them, and has the numbers in an index. Two processes that compile for different
+    types at once may take the same number; one of them then runs the code of the other types later.
+    Here the types are part of the name.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        self._save_data(self._name(key), data)
 
     def load(self, key: Any) -> Any:
-        remove_unsealed(self._index_path)
-        name = self._load_index().get(key)
-        if name is not None:
-            remove_unsealed(self._data_path(name))
-        return super().load(key)
+        name = self._name(key)
+        remove_unsealed(self._data_path(name))
+        try:
+            return self._load_data(name)
+        except FileNotFoundError:
+            return None
+
+    def _name(self, key: Any) -> str:
+        digest = hashlib.sha256(repr(key).encode()).hexdigest()
+        return str(self._data_name_pattern.format(number=int(digest[:16], 16)))
 
     @contextlib.contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
