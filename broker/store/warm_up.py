@@ -1,7 +1,7 @@
 """Recover a small store, so that the compiled loops of recovery are compiled and kept.
 
-For a separate process: it changes the length from which recovery uses the loops. Real recovery
-calls them with exactly the types that a later start needs, which a list here could miss.
+For a process without another store: for a moment every log is long enough for the loops. Real
+recovery calls them with exactly the types that a later start needs, which a list here could miss.
 """
 
 import tempfile
@@ -37,8 +37,12 @@ def recover_small_store() -> int:
             store.put_message(MessageExtBrokerInner("WarmUp", number % 4, b"body", properties))
         store.shutdown()
         (Path(root) / ABORT).write_bytes(b"1\n")  # of another kernel: power was lost
+        usual_from_bytes = LogScan.vectorized_from_bytes
         LogScan.vectorized_from_bytes = 0
-        store = MessageStore(config)
-        dispatched = store.load().dispatched
+        try:
+            store = MessageStore(config)
+            dispatched = store.load().dispatched
+        finally:
+            LogScan.vectorized_from_bytes = usual_from_bytes
         store.shutdown()
         return dispatched

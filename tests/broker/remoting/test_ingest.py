@@ -372,7 +372,7 @@ def test_a_batch_counts_as_its_messages(rocketmq: bool) -> None:
     batch = batch_frame(1, items_of(1, 32, 100), rocketmq=rocketmq)
     single = send_frame(1, rocketmq=rocketmq, body=b"b" * len(batch))
     # The first message is taken as the length of all.
-    assert abs(count_frames(batch, 0) - 32) <= 1
+    assert abs(count_frames(batch, 0) - 32) <= 2
     assert count_frames(single, 0) == 1
     assert count_frames(single + batch, len(single)) == count_frames(batch, 0)
     assert count_frames(batch[:-1], 0) == 1

@@ -52,7 +52,8 @@ class Live:
         """Send a round at once; the responses, in the order of the requests."""
         numbers = range(self.sent, self.sent + ROUND)
         self.sent += ROUND
-        frames = [send_frame(number, e="0", **fields) for number in numbers]
+        # Of one length: the number of frames in a read is estimated by the first one.
+        frames = [send_frame(number, e="0", body=b"x" * 100, **fields) for number in numbers]
         self.writer.write(b"".join(frames))
         answers: list[RemotingCommand] = []
         while len(answers) < ROUND:
