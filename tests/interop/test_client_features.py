@@ -88,7 +88,7 @@ class Decisions:
     def check_local_transaction(self, message: MessageExt) -> Any:
         self.checked.put(message.body)
         # with such short times the broker also asks about some that were decided already
-        return self.check.get(message.body) or self.execute[message.body]
+        return self.check.get(message.body) or self.execute.get(message.body, UNKNOWN)
 
 
 def consuming(namesrv: str, topic: str, group: str) -> tuple[PushConsumer, queue.Queue[bytes]]:
@@ -300,4 +300,6 @@ def test_transactions_of_our_producer_are_decided_by_javas_and_the_other_way_rou
             while len(last) < 2:
                 last.add(got.get(timeout=WAIT_S))
             assert last == {b"body-0", b"own"}
-        assert got.empty()  # not the rolled-back message
+        # Not the rolled-back message. A check that overtakes a decision may deliver a second copy.
+        while not got.empty():
+            assert got.get() in {b"body-0", b"ours-1", b"own"}
