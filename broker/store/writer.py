@@ -113,7 +113,7 @@ class StoreWriter:
                 taken, drawn = self._special(inner, queue_offset)
                 if taken == 0:
                     queue_offset = 0
-            if queue_offset >= queue.reserved_offset:
+            if taken and queue_offset >= queue.reserved_offset:
                 queue.ensure_capacity(queue_offset)
             physical_offset, size = self._log.append(
                 inner, topic, queue_offset, self._clock.now_ms()

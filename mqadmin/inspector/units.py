@@ -18,6 +18,7 @@ from broker.store.format.consumequeue import (
     BATCH_UNIT_STRUCT,
     UNIT_SIZE,
     UNIT_STRUCT,
+    holds_unit,
     is_pre_blank,
     scan_batch_units,
     scan_units,
@@ -136,7 +137,7 @@ def _file(
 def _has_unit(path: Path) -> bool:
     try:
         with open(path, "rb") as file:
-            return any(file.read(UNIT_SIZE))
+            return holds_unit(file.read(UNIT_SIZE))
     except OSError:
         return False
 
@@ -229,6 +230,10 @@ def _next_written(file: FileBytes, position: int, unit_size: int) -> int | None:
         rest = piece.lstrip(b"\0")
         if rest:
             written = position + len(piece) - len(rest)
-            return written - written % unit_size
-        position += len(piece)
+            written -= written % unit_size
+            if holds_unit(bytes(data[written : written + unit_size])):
+                return written
+            position = written + unit_size
+        else:
+            position += len(piece)
     return None

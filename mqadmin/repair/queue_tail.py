@@ -9,6 +9,7 @@ from broker.store.format.consumequeue import (
     UNIT_SIZE,
     decode_batch_unit,
     decode_unit,
+    holds_unit,
     is_pre_blank,
 )
 from mqadmin.inspector.directory import QueueFiles, StoreDirectory
@@ -38,7 +39,8 @@ def last_unit(path: Path, kind: str) -> Tail | None:
             if written:
                 size = unit_size(kind)
                 position = (begin + written - 1) // size * size
-                if position + size > len(data):
+                unit = bytes(data[position : position + size])
+                if len(unit) < size or not holds_unit(unit):
                     return None
                 return Tail(position, *_decode(data, position, kind))
             end = begin

@@ -96,6 +96,7 @@ not in the log.
 
 **Source:** RocketMQ ConsumeQueue#truncateDirtyLogicFiles.
 """
+_NO_UNIT: Final = UNIT_STRUCT.unpack(NO_UNIT)
 
 BATCH_UNIT_SIZE: Final = BATCH_UNIT.size
 BATCH_FILE_SIZE: Final = 300_000 * BATCH_UNIT_SIZE
@@ -196,6 +197,11 @@ def encode_fillers(count: int) -> bytes:
     return PRE_BLANK * count
 
 
+def holds_unit(data: bytes) -> bool:
+    """Whether the bytes at the position of a unit were written: no zeros, and not the mark."""
+    return any(data) and data != NO_UNIT
+
+
 def scan_units(
     buf: Buffer, first_queue_offset: int = 0, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, ConsumeQueueUnit] | Damage]:
@@ -214,7 +220,7 @@ def scan_units(
         unit = ConsumeQueueUnit._make(unpack(buf, position))
         if unit.size > 0 and unit.physical_offset >= 0:
             yield first_queue_offset + position // UNIT_SIZE, unit
-        elif unit == (0, 0, 0):
+        elif unit in ((0, 0, 0), _NO_UNIT):
             return
         else:
             yield Damage(

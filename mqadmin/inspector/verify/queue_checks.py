@@ -27,6 +27,7 @@ from broker.store.format.consumequeue import (
     UNIT_STRUCT,
     BatchConsumeQueueUnit,
     ConsumeQueueUnit,
+    holds_unit,
     scan_batch_units,
 )
 from mqadmin.inspector.damage import WARNING, damage_row
@@ -72,7 +73,7 @@ class UnitFile:
     def __init__(self, path: Path, first: int, file: FileBytes) -> None:
         self.path = path
         self.first = first
-        self.count = _written_units(file)
+        self.count = written_units(file)
         self.seen: bytes | bytearray = bytearray(self.count)
         self._left = self.count
 
@@ -96,15 +97,16 @@ def _all_seen(count: int) -> bytes:
     return b"\1" * count
 
 
-def _written_units(file: FileBytes) -> int:
-    """Return the number of units up to the last one that is not empty."""
+def written_units(file: FileBytes) -> int:
+    """Return the number of units of a file of a SimpleCQ up to the last one that is not empty."""
     end = file.data_end // UNIT_SIZE * UNIT_SIZE
     # Backwards, in blocks: files are created at their full length, most of it empty.
     while end > 0:
         begin = max(end - len(_ZEROS), 0)
         piece = bytes(file.data[begin:end])
         if piece != _ZEROS[: end - begin]:
-            return -(-(begin + len(piece.rstrip(b"\0"))) // UNIT_SIZE)
+            count = -(-(begin + len(piece.rstrip(b"\0"))) // UNIT_SIZE)
+            return count if count > 1 or holds_unit(bytes(file.data[:UNIT_SIZE])) else 0
         end = begin
     return 0
 

@@ -18,6 +18,7 @@ from broker.store.format.consumequeue import (
     UNIT_STRUCT,
     decode_ext_unit,
     ext_offset,
+    holds_unit,
     is_ext_address,
     place_of,
 )
@@ -550,7 +551,7 @@ def fresh_unit(folder: Path, queue_offset: int) -> int:
             data = file.read(UNIT_SIZE)
     except OSError:
         return -1
-    return int(UNIT_STRUCT.unpack(data)[0]) if len(data) == UNIT_SIZE and any(data) else -1
+    return int(UNIT_STRUCT.unpack(data)[0]) if len(data) == UNIT_SIZE and holds_unit(data) else -1
 
 
 def _name(queue: Queue) -> str:

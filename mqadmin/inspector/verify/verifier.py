@@ -58,7 +58,7 @@ from mqadmin.inspector.verify.derived.static_topic_checks import check_static_to
 from mqadmin.inspector.verify.derived.timer_checks import check_timers
 from mqadmin.inspector.verify.index_checks import IndexChecks, plain_columns
 from mqadmin.inspector.verify.log_walk import ColumnWalk, has_columns
-from mqadmin.inspector.verify.queue_checks import OpenFiles, QueueTable
+from mqadmin.inspector.verify.queue_checks import OpenFiles, QueueTable, written_units
 from mqadmin.inspector.verify.record_checks import RecordChecks
 from mqadmin.inspector.verify.report import Findings, QueueState, VerifySummary
 from mqadmin.inspector.verify.verdict import Bounds, Mismatch, Verdict
@@ -479,10 +479,12 @@ class _Run:
             if queue.kind != "classic" or not queue.files:
                 continue
             file = files.get(queue.files[-1][0])
-            data = bytes(file.data[: file.data_end]).rstrip(b"\0")
-            at = (len(data) - 1) // UNIT_SIZE * UNIT_SIZE
-            if at >= 0 and at + UNIT_SIZE <= len(file.data):
-                physical, size, _ = UNIT_STRUCT.unpack_from(file.data, at)
+            count = written_units(file)
+            if not count and len(queue.files) > 1:  # a put has just created the file
+                file = files.get(queue.files[-2][0])
+                count = written_units(file)
+            if 0 < count * UNIT_SIZE <= len(file.data):
+                physical, size, _ = UNIT_STRUCT.unpack_from(file.data, (count - 1) * UNIT_SIZE)
                 if physical + size <= end:
                     most = max(most, physical + size)
         files.close()

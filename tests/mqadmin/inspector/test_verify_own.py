@@ -12,6 +12,7 @@ from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.queries.queues import unit_rows
 from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.verifier import Verification, VerifyOptions, verify
 
@@ -84,6 +85,45 @@ def test_transaction_bits_of_clients_are_not_findings(
     assert look(tmp_path / "store", way).findings == []
     opened.shutdown()
     assert look(tmp_path / "store", way).findings == []
+
+
+@pytest.mark.parametrize("sys_flag", [0x4, 0xC])
+def test_a_record_without_a_unit_reserves_no_space_for_one(
+    opened: MessageStore, rng: random.Random, tmp_path: Path, sys_flag: int
+) -> None:
+    sent = message(rng, 1)
+    sent.topic, sent.sys_flag = "orders", sys_flag
+    assert opened.put_message(sent).status.name == "PUT_OK"
+    assert not list((tmp_path / "store" / "consumequeue").glob("orders/*/*"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("units", [0, 30])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_file_that_a_failed_put_created_is_not_a_finding(
+    opened: MessageStore, rng: random.Random, tmp_path: Path, units: int, stopped: bool, way: bool
+) -> None:
+    """A put reserves space for its unit; if the log then has none, a file of 30 units is empty."""
+    for number in range(units):
+        sent = message(rng, number)
+        sent.topic, sent.queue_id = "orders", 0
+        assert opened.put_message(sent).status.name == "PUT_OK"
+    queues = opened.queue_table
+    queues.queue(queues.topic("orders"), 0).ensure_capacity(units)
+    folder = tmp_path / "store" / "consumequeue" / "orders" / "0"
+    assert len(list(folder.iterdir())) == 1 + units // 30
+    if stopped:
+        opened.shutdown()
+    root = tmp_path / "copy"
+    shutil.copytree(tmp_path / "store", root)
+    assert look(root, way).findings == []
+    assert look(root, way).summary.units == units
+    rows = list(unit_rows(StoreDirectory(root)))
+    assert [getattr(row, "queue_offset", row) for row in rows] == list(range(units))
+    again = MessageStore(config(root))
+    again.load()
+    again.shutdown()
+    assert look(root, way).findings == []
 
 
 @pytest.mark.parametrize("way", WAYS)

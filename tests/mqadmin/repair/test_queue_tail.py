@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.store.format.consumequeue import PRE_BLANK, BatchConsumeQueueUnit
+from broker.store.format.consumequeue import NO_UNIT, PRE_BLANK, BatchConsumeQueueUnit
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.queues import unit_rows
 from mqadmin.inspector.rows import QueueUnitRow
@@ -184,3 +184,9 @@ def test_units_of_a_batch_queue_are_cut_too(tmp_path: Path) -> None:
     out.sync()
     name = "batchconsumequeue/B/0/00000000000000000000"
     assert last_unit(out.root / name, "batch") == Tail(2 * 46, 600, 300)
+
+
+def test_a_file_that_a_put_has_just_created_has_no_unit(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000"
+    path.write_bytes(NO_UNIT + bytes(80))
+    assert last_unit(path, "classic") is None

@@ -10,6 +10,7 @@ from broker.store.format.consumequeue import (
     BATCH_UNIT_SIZE,
     EXT_END,
     FILE_SIZE,
+    NO_UNIT,
     PRE_BLANK,
     UNIT_SIZE,
     BatchConsumeQueueUnit,
@@ -22,6 +23,7 @@ from broker.store.format.consumequeue import (
     encode_fillers,
     ext_address,
     ext_offset,
+    holds_unit,
     is_ext_address,
     is_pre_blank,
     is_queue_name,
@@ -86,6 +88,12 @@ def test_a_scan_ends_at_the_first_unwritten_unit() -> None:
     assert found[2] == (1002, ConsumeQueueUnit(0, 50, 0))
     assert list(scan_units(data, 1000, UNIT_SIZE * 3, UNIT_SIZE * 5)) == found[3:5]
     assert list(scan_units(bytes(100))) == []
+    assert list(scan_units(NO_UNIT + bytes(100))) == []
+    assert [holds_unit(unit) for unit in (bytes(UNIT_SIZE), NO_UNIT, units[0])] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_a_bad_unit_is_reported_and_the_scan_continues() -> None:
