@@ -32,7 +32,7 @@ class Recreations:
     def note_queue(self, queue: Queue, state: QueueState, first: int) -> None:
         """Add a queue; ``first`` is the physical offset of its first good unit, else NO_UNIT."""
         self.note_first(queue.topic, first)
-        if any(_is_restart(run, state, first) for run in queue.runs):
+        if any(_is_restart(queue, run, state, first) for run in queue.runs):
             self._restarted.add(queue.topic)
 
     def note_first(self, topic: str, physical_offset: int) -> None:
@@ -47,7 +47,7 @@ class Recreations:
         if run.code == TAGS or not queue.files or run.first < queue.files[0].first:
             return False
         if first < NO_UNIT:
-            found = _is_restart(run, state, first)
+            found = _is_restart(queue, run, state, first)
         else:
             found = run.last_physical < self._recreated_at(queue.topic)
         return self._take(queue.topic, run.last_physical, run.records, found=found)
@@ -74,11 +74,23 @@ def _raw(topic: str) -> bytes:
     return topic.encode("utf-8", "surrogateescape")
 
 
-def _is_restart(run: Run, state: QueueState, first: int) -> bool:
+def _is_restart(queue: Queue, run: Run, state: QueueState, first: int) -> bool:
     """Whether queue offsets restarted at 0 after the records of a run.
 
     That is so if the record of the first good unit, at ``first``, is stored after the run, and the
-    run reaches the queue's minOffset.
+    run reaches the queue's minOffset. Either the good units or the older records begin at 0: the
+    record of a queue's first unit, alone, may have a damaged queue offset.
     """
     is_older = first < NO_UNIT and run.last_physical < first
-    return run.code != TAGS and is_older and run.last >= state.min_offset
+    if run.code == TAGS or not is_older or run.last < state.min_offset:
+        return False
+    return state.min_offset == 0 or _begins_at_zero(queue, run)
+
+
+def _begins_at_zero(queue: Queue, run: Run) -> bool:
+    """Whether a run and the runs that end where it begins start at queue offset 0."""
+    ends = {before.last + 1: before.first for before in queue.runs if before.code != TAGS}
+    begin = run.first
+    while begin > 0 and begin in ends:
+        begin = ends.pop(begin)
+    return begin == 0

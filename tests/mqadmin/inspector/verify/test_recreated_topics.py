@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from mqadmin.inspector.store_manifest import DeletedTopics
-from mqadmin.inspector.verify.queue_checks import MISSING, TAGS, Run
+from mqadmin.inspector.verify.queue_checks import MISSING, OTHER, TAGS, Run
 from mqadmin.inspector.verify.recreated_topics import Recreations
 from mqadmin.inspector.verify.report import QueueState
 from mqadmin.inspector.verify.unit_view import NO_UNIT
@@ -98,6 +98,26 @@ def test_other_runs_do_not_show_a_recreation(run: Run, first: int) -> None:
     found.note_queue(one, current, first)
     assert not found.take_run(one, run, current, first)
     assert (found.records, found.deleted) == (0, {})
+
+
+def test_a_first_record_with_a_damaged_queue_offset_shows_no_recreation() -> None:
+    """Its unit points to the next record; the other queues of the topic begin before it."""
+    run = Run(MISSING, 64, 64, 100, 100)
+    found = Recreations(table())
+    one = queue(run)
+    found.note_queue(one, state(1, 8), 300)
+    assert not found.take_run(one, run, state(1, 8), 300)
+    assert found.deleted == {}
+
+
+def test_runs_that_follow_each_other_from_0_show_a_recreation() -> None:
+    """Damage at the first units of the new queue does not hide it."""
+    replaced, beyond = Run(OTHER, 0, 4, 100, 500), Run(MISSING, 5, 9, 600, 900)
+    found = Recreations(table())
+    one = queue(replaced, beyond)
+    for run in (replaced, beyond):
+        assert found.take_run(one, run, state(1, 5), 1000)
+    assert (found.records, found.deleted) == (10, {b"T": 901})
 
 
 def test_a_queue_without_good_units_is_decided_by_the_other_queues_of_the_topic() -> None:
