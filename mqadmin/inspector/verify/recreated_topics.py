@@ -25,6 +25,8 @@ class Recreations:
         self._restarted: set[str] = set()
         # topic -> first physical offset of a good unit, or of a record without its unit
         self._firsts: dict[str, int] = {}
+        # (topic, queue id) -> see _end_from_zero
+        self._ends: dict[tuple[str, int], int] = {}
 
     def _raise(self, topic: bytes, end: int) -> None:
         self.deleted[topic] = max(end, self.deleted.get(topic, 0))
@@ -32,7 +34,9 @@ class Recreations:
     def note_queue(self, queue: Queue, state: QueueState, first: int) -> None:
         """Add a queue; ``first`` is the physical offset of its first good unit, else NO_UNIT."""
         self.note_first(queue.topic, first)
-        if any(_is_restart(queue, run, state, first) for run in queue.runs):
+        end = _end_from_zero(queue.runs)
+        self._ends[queue.topic, queue.queue_id] = end
+        if any(_is_restart(run, state, first, end) for run in queue.runs):
             self._restarted.add(queue.topic)
 
     def note_first(self, topic: str, physical_offset: int) -> None:
@@ -47,7 +51,8 @@ class Recreations:
         if run.code == TAGS or not queue.files or run.first < queue.files[0].first:
             return False
         if first < NO_UNIT:
-            found = _is_restart(queue, run, state, first)
+            end = self._ends[queue.topic, queue.queue_id]
+            found = _is_restart(run, state, first, end)
         else:
             found = run.last_physical < self._recreated_at(queue.topic)
         return self._take(queue.topic, run.last_physical, run.records, found=found)
@@ -74,7 +79,7 @@ def _raw(topic: str) -> bytes:
     return topic.encode("utf-8", "surrogateescape")
 
 
-def _is_restart(queue: Queue, run: Run, state: QueueState, first: int) -> bool:
+def _is_restart(run: Run, state: QueueState, first: int, end_from_zero: int) -> bool:
     """Whether queue offsets restarted at 0 after the records of a run.
 
     That is so if the record of the first good unit, at ``first``, is stored after the run, and the
@@ -84,13 +89,14 @@ def _is_restart(queue: Queue, run: Run, state: QueueState, first: int) -> bool:
     is_older = first < NO_UNIT and run.last_physical < first
     if run.code == TAGS or not is_older or run.last < state.min_offset:
         return False
-    return state.min_offset == 0 or _begins_at_zero(queue, run)
+    return state.min_offset == 0 or run.first < end_from_zero
 
 
-def _begins_at_zero(queue: Queue, run: Run) -> bool:
-    """Whether a run and the runs that end where it begins start at queue offset 0."""
-    ends = {before.last + 1: before.first for before in queue.runs if before.code != TAGS}
-    begin = run.first
-    while begin > 0 and begin in ends:
-        begin = ends.pop(begin)
-    return begin == 0
+def _end_from_zero(runs: list[Run]) -> int:
+    """Return the queue offset up to which runs cover all queue offsets from 0 on."""
+    end = 0
+    for run in sorted((run for run in runs if run.code != TAGS), key=lambda run: run.first):
+        if run.first > end:
+            break
+        end = max(end, run.last + 1)
+    return end

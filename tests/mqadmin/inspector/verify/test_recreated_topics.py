@@ -115,6 +115,7 @@ def test_runs_that_follow_each_other_from_0_show_a_recreation() -> None:
     replaced, beyond = Run(OTHER, 0, 4, 100, 500), Run(MISSING, 5, 9, 600, 900)
     found = Recreations(table())
     one = queue(replaced, beyond)
+    found.note_queue(one, state(1, 5), 1000)
     for run in (replaced, beyond):
         assert found.take_run(one, run, state(1, 5), 1000)
     assert (found.records, found.deleted) == (10, {b"T": 901})
