@@ -18,13 +18,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from comparison.brokers import Target, await_fast_path, set_cores, targets
-from comparison.machine import (
-    Watch,
-    available_bytes,
-    read_processes,
-    touch_memory,
-    tree_seconds,
-)
+from comparison.machine import Watch, read_processes, tree_seconds
 from comparison.measuring import Figures, Run, measure
 from comparison.rendering import readme_table, replace_table, run_line, summary_lines
 from comparison.results import ResultError, Results, decode, encode, read_environment
@@ -36,7 +30,6 @@ RESULT_FILE = ROOT / "scripts" / "_bench" / "results.json"
 README = ROOT / "README.md"
 LOCK_FILE = Path(tempfile.gettempdir()) / "mqadmin-bench.lock"
 IDLE_S = 3.0
-TOUCHED_SHARE = 0.7  # of the available memory
 
 
 class Session:
@@ -58,7 +51,6 @@ class Session:
 
     def run(self, brokers: list[Target], save: Callable[[], None]) -> None:
         """All pairs; ``save`` is called after each, so an interrupted call loses one pair."""
-        touch_memory(int(TOUCHED_SHARE * available_bytes(Path("/proc/meminfo").read_text())))
         for pair in range(1, self._options.pairs + 1):
             self._pair = f"{pair}/{self._options.pairs}"
             if self._wanted("disk.fdatasync"):

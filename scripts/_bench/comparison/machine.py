@@ -6,7 +6,6 @@ which write back the data of the brokers. Both are percent of the machine's CPU 
 processors during the whole run.
 """
 
-import mmap
 import os
 import time
 from pathlib import Path
@@ -97,26 +96,6 @@ def take_snapshot(proc: Path = Path("/proc"), root: int | None = None) -> Snapsh
     kernel = sum(one.seconds for one in processes.values() if one.parent == KERNEL_THREADS)
     own = tree_seconds(processes, os.getpid() if root is None else root)
     return Snapshot(time.monotonic(), user + nice + system, steal, own, kernel)
-
-
-def available_bytes(text: str) -> int:
-    """Memory that processes can allocate, from the text of ``/proc/meminfo``."""
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            return int(value.split()[0]) * 1024
-    return 0
-
-
-def touch_memory(size: int) -> None:
-    """Let the kernel clear ``size`` bytes of free memory.
-
-    The host of a virtual machine provides memory at the first write. Files of a store take free
-    pages, so the first brokers of a call would wait for the host, and the later ones not.
-    """
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-    if size > 0:
-        mmap.mmap(-1, size, flags=flags).close()
 
 
 class Watch:

@@ -79,14 +79,3 @@ def test_the_real_machine_can_be_read() -> None:
     after = machine.take_snapshot()
     assert after.busy >= before.busy > 0
     assert after.own >= before.own > 0
-
-
-def test_available_memory_is_read_in_bytes() -> None:
-    text = "MemTotal:       24000000 kB\nMemAvailable:   23000000 kB\n"
-    assert machine.available_bytes(text) == 23_000_000 * 1024
-    assert machine.available_bytes("") == 0
-
-
-def test_memory_is_touched_and_given_back() -> None:
-    machine.touch_memory(1 << 20)
-    machine.touch_memory(0)
