@@ -299,12 +299,15 @@ class StoreDirectory:
         return lock_holder((self.root or self.path) / state.LOCK) == 0
 
     def checkpoint(self) -> CheckpointRow | None:
-        """Return the checkpoint, None if missing; RemoteProtocolError if it is too short."""
+        """Return the checkpoint, None if it is missing; RemoteProtocolError if it is too short.
+
+        A running broker creates the file with its first flush; while it is empty it is missing.
+        """
         path = self.path if self.path.is_file() and self.kind == CHECKPOINT else None
         if path is None and self.root is not None:
             path = self.root / state.CHECKPOINT
         data = None if path is None else read_all(path)
-        if data is None:
+        if data is None or (not data and self.root is not None and self.state().held_by):
             return None
         fields = checkpoint.decode_checkpoint(data)._asdict()
         for name in fields:

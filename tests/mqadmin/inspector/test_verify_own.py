@@ -13,6 +13,7 @@ from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.queues import unit_rows
+from mqadmin.inspector.queries.summary import summarize
 from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.verifier import Verification, VerifyOptions, verify
 
@@ -141,6 +142,18 @@ def test_open_and_stopped_stores_have_no_findings(
     assert found.findings == []
     assert (found.summary.state, found.summary.units) == ("clean", 700)
     assert found.summary.keys == found.summary.keys_indexed > 700
+
+
+def test_a_checkpoint_that_the_broker_is_creating_is_not_a_finding(
+    opened: MessageStore, rng: random.Random, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    opened.put_message(message(rng, 1))
+    (root / "checkpoint").write_bytes(b"")
+    assert look(root, False).findings == []
+    assert summarize(StoreDirectory(root))[1] == []
+    shutil.copytree(root, tmp_path / "copy")  # not of a running broker
+    assert [row.kind for row in look(tmp_path / "copy", False).findings] == ["checkpoint"]
 
 
 @pytest.mark.parametrize("way", WAYS)
