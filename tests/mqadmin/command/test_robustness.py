@@ -193,7 +193,7 @@ def run(
 
 
 def run_all(lines: list[str], each: Callable[[str], Ended]) -> dict[str, Ended]:
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(8) as pool:  # most wait for a deadline
         return dict(zip(lines, pool.map(each, lines), strict=True))
 
 
