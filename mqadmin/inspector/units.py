@@ -16,6 +16,7 @@ from broker.store.format.commitlog import Damage
 from broker.store.format.consumequeue import (
     BATCH_UNIT_SIZE,
     BATCH_UNIT_STRUCT,
+    NO_UNIT,
     UNIT_SIZE,
     UNIT_STRUCT,
     holds_unit,
@@ -225,15 +226,13 @@ def _units(scan: _Scan, file: FileBytes, start: int) -> Iterator[Unit | Damage]:
 def _next_written(file: FileBytes, position: int, unit_size: int) -> int | None:
     """Return the position of the next unit that is not empty; None if no complete one follows."""
     data, end = file.data, min(file.data_end, len(file) - len(file) % unit_size)
+    if position == 0 and bytes(data[:UNIT_SIZE]) == NO_UNIT:
+        position = UNIT_SIZE
     while position < end:
         piece = bytes(data[position : min(position + _PIECE, end)])
         rest = piece.lstrip(b"\0")
         if rest:
             written = position + len(piece) - len(rest)
-            written -= written % unit_size
-            if holds_unit(bytes(data[written : written + unit_size])):
-                return written
-            position = written + unit_size
-        else:
-            position += len(piece)
+            return written - written % unit_size
+        position += len(piece)
     return None

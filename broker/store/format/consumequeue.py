@@ -198,7 +198,7 @@ def encode_fillers(count: int) -> bytes:
 
 
 def holds_unit(data: bytes) -> bool:
-    """Whether the bytes at the position of a unit were written: no zeros, and not the mark."""
+    """Whether the bytes at the position of a unit are neither zeros nor :data:`NO_UNIT`."""
     return any(data) and data != NO_UNIT
 
 
@@ -220,7 +220,7 @@ def scan_units(
         unit = ConsumeQueueUnit._make(unpack(buf, position))
         if unit.size > 0 and unit.physical_offset >= 0:
             yield first_queue_offset + position // UNIT_SIZE, unit
-        elif unit in ((0, 0, 0), _NO_UNIT):
+        elif unit == (0, 0, 0) or (position == 0 and unit == _NO_UNIT):
             return
         else:
             yield Damage(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.store.format.commitlog import file_name
-from broker.store.format.consumequeue import BatchConsumeQueueUnit
+from broker.store.format.consumequeue import NO_UNIT, BatchConsumeQueueUnit
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.queues import unit_rows
 from mqadmin.inspector.rows import DamageRow
@@ -50,6 +50,19 @@ def test_empty_units_between_others_are_a_hole(folder: Path, first: int, count: 
     assert shown == [n for n in range(75) if not 30 + first <= n < 30 + first + count]
     assert places(damage_rows) == [("hole", path.name, FILE + first * 20, count * 20)]
     assert "rebuilds" in damage_rows[0].suggestion
+
+
+@pytest.mark.parametrize("marks", [1, 2, 30])
+def test_only_the_first_unit_of_a_file_may_be_its_mark(folder: Path, marks: int) -> None:
+    path = folder / file_name(FILE)
+    data = bytearray(path.read_bytes())
+    data[: marks * 20] = NO_UNIT * marks
+    path.write_bytes(data)
+    shown, damage_rows = look(folder)
+    assert shown == [n for n in range(75) if not 30 <= n < 30 + marks]
+    hole = ("hole", path.name, FILE, 20)
+    units = [("unit", path.name, FILE + at * 20, 20) for at in range(1, marks)]
+    assert places(damage_rows) == [hole, *units]
 
 
 def test_a_hole_does_not_begin_within_a_unit(folder: Path) -> None:

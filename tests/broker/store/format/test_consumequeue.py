@@ -107,6 +107,13 @@ def test_a_bad_unit_is_reported_and_the_scan_continues() -> None:
     ]
 
 
+def test_the_mark_of_a_new_file_is_damage_at_any_other_position() -> None:
+    first, bad, last = scan_units(encode_unit(0, 50) + NO_UNIT + encode_unit(60, 50))
+    assert isinstance(bad, Damage)
+    assert (bad.kind, bad.physical_offset, bad.length) == ("unit", UNIT_SIZE, UNIT_SIZE)
+    assert [first, last] == [(0, ConsumeQueueUnit(0, 50, 0)), (2, ConsumeQueueUnit(60, 50, 0))]
+
+
 def test_a_partial_unit_is_corruption() -> None:
     for rest in range(1, UNIT_SIZE):
         *_, last = scan_units(encode_unit(0, 50) + b"\1" * rest)
