@@ -116,7 +116,8 @@ def test_a_damaged_file_is_replaced(run, tmp_path: Path, rng) -> None:
     (path,) = files(tmp_path)
     content = path.read_bytes()
     last, somewhere = len(content) - 1, rng.randrange(len(content))
-    for damage, at in ((cut, 0), (cut, last), (cut, somewhere), (lost_block, 0), (flipped, somewhere)):
+    damages = (cut, 0), (cut, last), (cut, somewhere), (lost_block, 0), (flipped, somewhere)
+    for damage, at in damages:
         damaged = damage(content, at)
         path.write_bytes(damaged)
         assert run() == ("90 0 1", ""), (damage, at)
