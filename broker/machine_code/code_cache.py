@@ -97,6 +97,12 @@ def folder_in_use() -> Path | None:
     return chosen[0]
 
 
+def keeps_code_of(module: str) -> bool:
+    """Return whether the folder in use has machine code of a module's loops."""
+    folder = folder_in_use()
+    return folder is not None and any((folder / module).glob("*"))
+
+
 def open_folder() -> CodeFolder:
     """Return a folder that only this user can write to; OSError if there is none at all."""
     try:

@@ -124,7 +124,7 @@ class ReputService:
         self.index = index
         self._delay_levels = delay_levels
         self.lmq_enabled = lmq_enabled
-        self._tags = TagCodes()
+        self.tag_codes = TagCodes()
         # Placeholder queue for records whose topic is not a valid name.
         self._nowhere = ConsumeQueue(
             Topic("/"), 0, MappedFileQueue(queues.disk, "", UNIT_SIZE), lambda queue: None
@@ -147,7 +147,7 @@ class ReputService:
     def tags_code(self, properties: bytes) -> int:
         """The tags code of a message's properties, 0 without TAGS."""
         tags = peek_tags(properties)
-        return self._tags.code(tags) if tags else 0
+        return self.tag_codes.code(tags) if tags else 0
 
     def note(self, entry: PendingRecord) -> None:
         """Queue a newly appended record for the fast path; when full, switch to the slow path."""
@@ -159,7 +159,7 @@ class ReputService:
     def note_batch(self, batch: PendingBatch) -> None:
         """Queue newly appended records of one queue; as :meth:`note` for each of them."""
         if self._fits(len(batch.properties)):
-            for block in batch_blocks(batch, self._tags.code, BATCH_PART):
+            for block in batch_blocks(batch, self.tag_codes.code, BATCH_PART):
                 self.pending.append(self._blocks.add(block))
 
     def note_block(self, block: RecordBlock) -> None:
@@ -272,7 +272,7 @@ class ReputService:
             index = self.index
             if index is not None and not index.ends_before(run.physical_offsets[0]):
                 return False
-            codes = run.add(index, self._tags.code)
+            codes = run.add(index, self.tag_codes.code)
             names = {queue.topic.name for queue in set(run.queues)}
             if any(
                 topics is None or name in topics for _, topics in self._listeners for name in names
@@ -289,7 +289,7 @@ class ReputService:
         self, entries: Sequence[PendingRecord], limit: int, most: int | None, *, plain: bool
     ) -> int:
         """Dispatch entries up to ``limit``, at most ``most`` records; return their number."""
-        codes = self._tags.codes
+        codes = self.tag_codes.codes
         index = self.index
         listeners = self._listeners
         rare = TRANSACTION_MASK | INNER_BATCH | BLOCK
@@ -304,7 +304,7 @@ class ReputService:
                 try:
                     if code is None:
                         tags = peek_tags(properties)
-                        code = (codes.get(tags) or self._tags.code(tags)) if tags else 0
+                        code = (codes.get(tags) or self.tag_codes.code(tags)) if tags else 0
                     queue.append(queue_offset, physical_offset, size, code)
                     if listeners:
                         self._notify(queue, queue_offset, code, stored, properties)
@@ -421,7 +421,7 @@ class ReputService:
                 code = schedule_code(properties, stored, self._delay_levels)
             if code is None:
                 tags = peek_tags(properties)
-                code = self._tags.code(tags) if tags else 0
+                code = self.tag_codes.code(tags) if tags else 0
             if self.recovering:
                 self._append_again(request, code)
             else:

@@ -47,6 +47,7 @@ from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE, MappedFile
 from broker.store.recovery.progress import MIB, Progress
 from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
+from broker.store.recovery.run_dispatcher import RunDispatcher
 from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import FoundDamage, RecoveryReport
 
@@ -58,8 +59,10 @@ _log = logging.getLogger(__name__)
 _SEARCH_BYTES: Final = 1 << 20
 # Bytes read between two calls that release mapped pages: bounds resident memory.
 PAGE_OUT_BYTES: Final = 16 << 20
-# Shorter scans stay on the slow path: loading the compiled loops would take longer.
+# Shorter scans do without the compiled loops: to load them would take longer. If their machine code
+# is not in the cache, that is true of scans COMPILING_FACTOR times as long.
 VECTORIZED_FROM_BYTES: Final = 32 << 20
+COMPILING_FACTOR: Final = 128
 _PROBE_BYTES: Final = 4096
 _FEW_RECORDS: Final = 16
 _MAX_SLOW: Final = 4096
@@ -74,25 +77,13 @@ _REASONS: Final = {
 }
 
 
-def _vectorized_dispatcher(reput: ReputService) -> "VectorizedDispatcher | None":
-    """The fast path, or None without a usable numba or if LMQ is enabled.
-
-    With LMQ a record can have units in several queues.
-    """
-    if reput.lmq_enabled or not compiled():
-        return None
-    from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
-
-    return VectorizedDispatcher(reput)
-
-
 class LogScan:
     """One scan of the log.
 
     ``trusted_from`` is a physical offset from which the first position without a record is the end
     of the log: no record can have been stored after it. ``last_timestamp`` is the newest
-    storeTimestamp read. With ``power_failed`` single sectors of records may be missing. The fast
-    path is used for scans of at least ``vectorized_from_bytes`` bytes.
+    storeTimestamp read. With ``power_failed`` single sectors of records may be missing.
+    Scans of at least ``vectorized_from_bytes`` bytes use the compiled loops.
     """
 
     vectorized_from_bytes = VECTORIZED_FROM_BYTES
@@ -118,8 +109,13 @@ class LogScan:
         self._progress = Progress("", 0, 0, MIB)
         self._began = 0
         self._paged = -1
-        # Fast path (long logs, if available) and back-off: records to read before the next attempt.
-        self._vectorized: VectorizedDispatcher | None = None
+        # With LMQ a record can have units in several queues: each is dispatched by itself.
+        self._dispatcher: RunDispatcher | VectorizedDispatcher | None = None
+        self._vectorize_from: int | None = None
+        if not reput.lmq_enabled:
+            self._dispatcher = RunDispatcher(reput)
+            self._vectorize_from = self.vectorized_from_bytes
+        # Records to read one by one before the next attempt to dispatch a run.
         self._slow_records = 0
         self._slow_next = _FEW_RECORDS
 
@@ -243,7 +239,7 @@ class LogScan:
             end = 0
         while position <= file.size - BLANK_SIZE:
             self._advance_to(file, position)
-            after = self._scan_vectorized(file, position)
+            after = self._dispatch_run(file, position)
             if after > position:
                 position = end = after
                 continue
@@ -276,56 +272,67 @@ class LogScan:
         return end, True
 
     def _advance_to(self, file: MappedFile, position: int) -> None:
-        """Every few MiB log the progress, release pages and load the fast path once it pays off."""
+        """Every few MiB: log the progress, release pages, load the loops if that pays off."""
         if self._paged >= 0 and file.start + position - self._paged < PAGE_OUT_BYTES:
             return
         self._paged = file.start + position
         file.page_out()
         self._progress.at(self._paged)
-        if self._vectorized is None and (
-            self._paged - self._began >= self.vectorized_from_bytes or self._is_long()
-        ):
-            self._vectorized = _vectorized_dispatcher(self._reput)
+        least = self._vectorize_from
+        if least is not None and self._is_long(least):
+            self._vectorize_from = self._vectorize(least)
 
-    def _is_long(self) -> bool:
-        """Return whether the log has bytes where a scan is long enough for the fast path.
+    def _vectorize(self, reached: int) -> int | None:
+        """Load the compiled loops; return after how many bytes to try again, None for never."""
+        if not compiled():
+            return None
+        from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
+
+        later = self.vectorized_from_bytes * COMPILING_FACTOR
+        if reached < later and not VectorizedDispatcher.code_is_kept():
+            return later
+        self._dispatcher = VectorizedDispatcher(self._reput)
+        return None
+
+    def _is_long(self, least: int) -> bool:
+        """Return whether the scan is at least that many bytes long, if its content shows that.
 
         Files are created with their full size: only their content shows how long the log is.
         """
-        probe = self._began + self.vectorized_from_bytes
+        if self._paged - self._began >= least:
+            return True
+        probe = self._began + least
         file = self._log.files.find(probe)
         if file is None:
             return False
         at = probe - file.start
         return any(file.mapping[at : at + _PROBE_BYTES])
 
-    def _scan_vectorized(self, file: MappedFile, position: int) -> int:
-        """Dispatch a run of intact records on the fast path; return the position after them.
+    def _dispatch_run(self, file: MappedFile, position: int) -> int:
+        """Dispatch a run of intact records together; return the position after them.
 
-        Short runs double the number of records read on the slow path before the next attempt.
+        Short runs double the number of records read one by one before the next attempt.
         """
-        if self._vectorized is None or self._reput.validator is None:
+        if self._dispatcher is None or self._reput.validator is None:
             return position
         if self._slow_records > 0:
             self._slow_records -= 1
             return position
-        batch = self._vectorized.batch(
+        run = self._dispatcher.dispatch_run(
             file,
             position,
             self._reput.validator,
             check_crc=self.check_crc,
             power_failed=self.power_failed,
         )
-        if batch.count < _FEW_RECORDS:
+        if run.records < _FEW_RECORDS:
             self._slow_records = self._slow_next = min(2 * self._slow_next, _MAX_SLOW)
         else:
             self._slow_next = _FEW_RECORDS
-        if batch.count:
-            stored = batch.column("store_timestamp")
-            self._previous_timestamp = int(stored[-1])
-            self.last_timestamp = max(self.last_timestamp, int(stored.max()))
-            return batch.next_position
-        return position
+        if run.records:
+            self._previous_timestamp = run.last_timestamp
+            self.last_timestamp = max(self.last_timestamp, run.newest_timestamp)
+        return run.next_position
 
     def _resume_after_damage(self, file: MappedFile, position: int, status: int) -> int:
         """Position where the log resumes after bytes without an intact record, -1 if it ends."""

@@ -1,12 +1,11 @@
-"""VectorizedDispatcher: recovery's fast path for valid, plain records of a long log.
+"""VectorizedDispatcher: recovery's path for runs of valid, plain records of a long log.
 
-The slow path takes recovery some 25 us per record. The fast path reads a few thousand records as
-columns: compiled loops find the valid ones, and runs of units and index entries are stored
-without an object per record. Other records take the slow path, one by one and in log order:
-transactions, inner batches, schedule and batch topics, non-ASCII text, and queues whose offsets do
-not increase by one or whose units differ from the log. So both paths produce the same bytes.
+As :mod:`broker.store.recovery.run_dispatcher`, in compiled loops and without an object per record:
+1.7 us instead of 6. Other records are dispatched one by one and in log order: transactions, inner
+batches, schedule and batch topics, non-ASCII text, and queues whose offsets do not increase by one
+or whose units differ from the log. So both paths produce the same bytes.
 
-Needs numba (extra ``fast``); without it, and for short logs, recovery takes the slow path only.
+Needs numba (extra ``fast``).
 
 **Source:** no Java counterpart; RocketMQ dispatches record by record in recovery too.
 """
@@ -39,6 +38,7 @@ from broker.store.format.vectorized.hash_kernels import (
 )
 from broker.store.logfile.mapped_file import MappedFile
 from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
+from broker.store.recovery.run_dispatcher import DispatchedRun
 from broker.store.recovery.vectorized_index import put_entries
 
 if TYPE_CHECKING:
@@ -81,12 +81,14 @@ def _end_before_lost_part(file: MappedFile, view: "NDArray[np.uint8]", batch: Sc
 class VectorizedDispatcher:
     """Dispatches runs of records; one instance per recovery."""
 
+    code_is_kept = staticmethod(kernels.kept)
+
     def __init__(self, reput: ReputService) -> None:
         self._reput = reput
         self._queues = reput.queues
         self._index = reput.index
 
-    def batch(
+    def dispatch_run(
         self,
         file: MappedFile,
         position: int,
@@ -94,11 +96,11 @@ class VectorizedDispatcher:
         *,
         check_crc: bool,
         power_failed: bool,
-    ) -> ScanBatch:
+    ) -> DispatchedRun:
         """Dispatch the valid records from ``position`` on, up to ROWS of them.
 
-        Returns the batch: ``count`` may be 0, and the slow path resumes at ``next_position``. With
-        ``power_failed`` it ends before a record with a missing sector.
+        The caller reads the record at ``next_position`` by itself if there are none. With
+        ``power_failed`` a record with a missing sector is not valid.
         """
         view = np.frombuffer(file.mapping, dtype=np.uint8)
         scan_flags = WITH_PROPERTIES | (WITH_CRC if check_crc else 0)
@@ -107,9 +109,11 @@ class VectorizedDispatcher:
         batch.count, batch.next_position = int(count), int(after)
         if power_failed:
             _end_before_lost_part(file, view, batch)
-        if batch.count:
-            self._dispatch(file, view, batch, validator)
-        return batch
+        if not batch.count:
+            return DispatchedRun(0, position)
+        self._dispatch(file, view, batch, validator)
+        stored = batch.column("store_timestamp")
+        return DispatchedRun(batch.count, batch.next_position, int(stored[-1]), int(stored.max()))
 
     def _dispatch(
         self,

@@ -116,8 +116,8 @@ def test_a_damaged_file_is_replaced(run, tmp_path: Path, rng) -> None:
     (path,) = files(tmp_path)
     content = path.read_bytes()
     last, somewhere = len(content) - 1, rng.randrange(len(content))
-    damages = (cut, 0), (cut, last), (cut, somewhere), (lost_block, 0), (flipped, somewhere)
-    for damage, at in damages:
+    defects = (cut, 0), (cut, last), (cut, somewhere), (lost_block, 0), (flipped, somewhere)
+    for damage, at in defects:
         damaged = damage(content, at)
         path.write_bytes(damaged)
         assert run() == ("90 0 1", ""), (damage, at)

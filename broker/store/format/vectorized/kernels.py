@@ -8,6 +8,7 @@ two cannot disagree: this one is the fast path of the common case.
 import numpy as np
 
 from broker.common import sysflag
+from broker.machine_code.code_cache import keeps_code_of
 from broker.machine_code.compiled_loop import compiled_loop, inlined_loop
 from broker.message.record import MAGIC_V1, MAGIC_V2
 from broker.store.format.commitlog import RECORD, RECORD_LEAST
@@ -72,6 +73,11 @@ _COUNT_FLAGS = _SHAPE_FLAGS | sysflag.INNER_BATCH
 # The ten digits of a record CRC kept in the properties, and its name: these need the plain scanner.
 _CRC_PROPERTY = np.frombuffer(b"__CRC32#\x01", dtype=np.uint8)
 _CRC_PROPERTY_SIZE = 20
+
+
+def kept() -> bool:
+    """Return whether machine code of these loops is in the cache; else they are compiled first."""
+    return keeps_code_of(__name__)
 
 
 @inlined_loop

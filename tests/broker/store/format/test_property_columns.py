@@ -26,7 +26,7 @@ def alike(draw: st.DrawFn) -> list[bytes]:
     for _ in range(draw(st.integers(1, 5))):
         text = b""
         for name, value in pairs:
-            if name in (b"UNIQ_KEY", b"KEYS"):
+            if name in (b"UNIQ_KEY", b"KEYS", b"TAGS"):
                 value = draw(st.sampled_from([value, value[::-1], b"k" * len(value)]) | TEXT)
             elif draw(st.integers(0, 9)) == 0:
                 value = draw(HOSTILE)
@@ -37,7 +37,8 @@ def alike(draw: st.DrawFn) -> list[bytes]:
 
 @given(alike() | st.lists(st.binary(max_size=30), min_size=1, max_size=4))
 def test_columns_are_those_of_each_string(properties: list[bytes]) -> None:
-    assert tuple(peek_columns(properties)) == alone(properties)
+    for _ in range(2):  # a pattern is compiled when it is seen again
+        assert tuple(peek_columns(properties)) == alone(properties)
 
 
 @pytest.mark.parametrize(
@@ -45,15 +46,17 @@ def test_columns_are_those_of_each_string(properties: list[bytes]) -> None:
     [
         b"UNIQ_KEY\x01%d\x02WAIT\x01true\x02",
         b"TAGS\x01T\x02KEYS\x01k%d  w\x02WAIT\x01true\x02UNIQ_KEY\x01U%d\x02",
-        b"UNIQ_KEY\x01U%d\x02KEYS\x01k%d\x02TAGS\x01T\x02",
+        b"UNIQ_KEY\x01U%d\x02KEYS\x01k%d\x02TAGS\x01T%d\x02",
+        b"WAIT\x01true\x02TAGS\x01T%d\x02",
         b"KEYS\x01k%d\x02",
     ],
 )
-def test_strings_that_differ_in_keys_only_are_not_searched_one_by_one(
+def test_strings_that_differ_in_these_values_only_are_not_searched_one_by_one(
     monkeypatch: pytest.MonkeyPatch, text: bytes
 ) -> None:
     properties = [text % ((number,) * text.count(b"%d")) for number in (1, 20, 300)]
     expected = alone(properties)
+    assert tuple(peek_columns(properties)) == expected
     monkeypatch.delattr(property_columns, "peek_message_keys")
     assert tuple(peek_columns(properties)) == expected
 
@@ -72,4 +75,14 @@ def test_strings_that_differ_in_keys_only_are_not_searched_one_by_one(
 @pytest.mark.parametrize("order", [1, -1])
 def test_strings_that_differ_in_more_are_searched(second: bytes, order: int) -> None:
     properties = [b"UNIQ_KEY\x01a\x02", second][::order]
-    assert tuple(peek_columns(properties)) == alone(properties)
+    for _ in range(2):
+        assert tuple(peek_columns(properties)) == alone(properties)
+
+
+def test_memory_of_patterns_is_bounded() -> None:
+    for number in range(1000):
+        peek_columns([b"UNIQ_KEY\x01a\x02WAIT\x01%d\x02" % number] * 2)
+    peek_columns([b"UNIQ_KEY\x01a\x02WAIT\x01%b\x02" % bytes(5000)] * 2)
+    patterns = property_columns.patterns
+    assert len(patterns) <= property_columns.MAX_PATTERNS
+    assert all(sum(map(len, one)) <= property_columns.MAX_PATTERN_BYTES for one in patterns)

@@ -13,6 +13,7 @@ from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import check_record
 from broker.store.message_store import PutMessageStatus
 from broker.store.recovery import log_scan
+from broker.store.recovery.run_dispatcher import DispatchedRun, RunDispatcher
 from broker.store.recovery.store_manifest import NAME as QUEUE_ENDS
 from broker.store.recovery.store_recovery import SYNC_FAILED
 
@@ -307,6 +308,8 @@ def test_a_safe_index_moves_the_start_of_the_queues_back(stores, filled, monkeyp
         append(self, request, *rest)
 
     monkeypatch.setattr(ReputService, "append_repaired", recorded)
+    # Without runs each unit is placed by that function.
+    monkeypatch.setattr(RunDispatcher, "dispatch_run", lambda *args, **_: DispatchedRun(0, args[2]))
     crash(stores, physic_msg_timestamp=late, logics_msg_timestamp=late, index_msg_timestamp=1 << 50)
     stores.close(stores.start())
     assert min(placed) > 4096

@@ -1,179 +1,38 @@
-"""The fast path leaves the same files as the slow path, and the same report."""
+"""Recovery by compiled loops leaves the same files as record by record, and the same report."""
 
 import importlib.util
 import random
-import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from broker.common.topic import SCHEDULE_TOPIC
 from broker.store.format.vectorized.loops import compiled
 from broker.store.recovery import log_scan
 from broker.store.recovery.log_scan import LogScan
+from tests.support.lossy_recovery import LOSSES, assert_the_same, count_runs, fill, recover
 
-pytest.importorskip("numba", reason="the fast path needs the extra 'fast'")
+pytest.importorskip("numba", reason="the compiled loops need the extra 'fast'")
 
 from broker.store.recovery import vectorized_dispatcher
-
-PREPARED, COMMIT, ROLLBACK = 4, 8, 12
-TOPICS = ["TopicA", "TopicB", "%RETRY%group", SCHEDULE_TOPIC, "Größe"]
-
-
-def random_message(rng: random.Random, inner, number: int):
-    topic = rng.choice([*TOPICS, "TopicA", "TopicA", "TopicB"])
-    properties = {}
-    if rng.random() < 0.8:
-        properties["UNIQ_KEY"] = f"U{number:08d}"
-    if rng.random() < 0.6:
-        words = [f"k{rng.randrange(30)}" for _ in range(rng.choice([1, 1, 2, 5]))]
-        properties["KEYS"] = rng.choice([" ", "  "]).join(words) + rng.choice(["", "", " "])
-    if rng.random() < 0.6:
-        properties["TAGS"] = rng.choice(["TagA", "TagB", "Größe", "x" * 60])
-    if rng.random() < 0.1:
-        properties["long"] = "x" * rng.choice([500, 1000, 1500])
-    if topic == SCHEDULE_TOPIC:
-        properties["DELAY"] = str(rng.randrange(1, 19))
-    sys_flag = rng.choice([0] * 30 + [PREPARED, COMMIT, ROLLBACK])
-    body = rng.randbytes(rng.choice([0, 1, 20, 200]))
-    return inner(topic, rng.randrange(3), body=body, properties=properties, sys_flag=sys_flag)
-
-
-def fill(store, stores, rng: random.Random, inner, count: int) -> None:
-    for number in range(count):
-        store.put_message(random_message(rng, inner, number))
-        stores.clock.advance(rng.choice([0, 0, 1, 700]))
-        if rng.random() < 0.01:
-            store.delete_topics(["TopicB"])
-
-
-def content(root: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }
-
-
-def lose_everything(root: Path, rng: random.Random) -> None:
-    shutil.rmtree(root / "consumequeue")
-    shutil.rmtree(root / "index")
-
-
-def lose_everything_and_a_record(root: Path, rng: random.Random) -> None:
-    """The queue offsets of the records then have gaps: such a queue takes the slow path."""
-    lose_everything(root, rng)
-    for path in (root / "commitlog").iterdir():
-        data = bytearray(path.read_bytes())
-        found = [match.start() for match in re.finditer(rb"\xda\xa3\x20\xa7", data)]
-        for at in rng.sample(found, min(3, len(found))):
-            data[at] ^= 0xFF
-        path.write_bytes(data)
-
-
-def lose_a_queue(root: Path, rng: random.Random) -> None:
-    shutil.rmtree(rng.choice(sorted((root / "consumequeue" / "TopicA").iterdir())))
-
-
-def lose_ends_of_files(root: Path, rng: random.Random) -> None:
-    for path in [*(root / "consumequeue").rglob("0*"), *(root / "index").iterdir()]:
-        if path.is_file() and rng.random() < 0.5:
-            data = bytearray(path.read_bytes())
-            start = rng.randrange(len(data))
-            data[start:] = bytes(len(data) - start)
-            path.write_bytes(data)
-
-
-def flip_bits(root: Path, rng: random.Random) -> None:
-    files = [path for path in root.rglob("[0-9]*") if path.is_file()]
-    for _ in range(rng.randrange(1, 6)):
-        path = rng.choice(files)
-        data = bytearray(path.read_bytes())
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        path.write_bytes(data)
-
-
-def lose_sectors(root: Path, rng: random.Random) -> None:
-    """A power failure: some sectors of the log were never written."""
-    lose_everything(root, rng)
-    for path in (root / "commitlog").iterdir():
-        data = bytearray(path.read_bytes())
-        for _ in range(8):
-            start = 512 * rng.randrange(len(data) // 512)
-            data[start : start + 512] = bytes(512)
-        path.write_bytes(data)
-
-
-def recover(stores, root: Path, monkeypatch, vectorized_from_bytes: int):
-    monkeypatch.setattr(LogScan, "vectorized_from_bytes", vectorized_from_bytes)
-    stores.root = root
-    store = stores.load(stores.config(mapped_file_size_commit_log=16_384))
-    report = store.report
-    assert (store.reput.dispatched > 0) == (report.dispatched > 0)
-    stores.kill(store)
-    return (
-        report.log_end,
-        report.dispatched,
-        [
-            (Path(d.path).name, d.physical_offset, d.length, d.reason)
-            for d in report.damaged_regions
-        ],
-        [note.replace(str(root), "") for note in report.notes],
-    )
+from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
 
 
 @pytest.mark.parametrize("rows", [3, 50, 8192])
-@pytest.mark.parametrize(
-    "lose",
-    [
-        lose_everything,
-        lose_everything_and_a_record,
-        lose_a_queue,
-        lose_ends_of_files,
-        flip_bits,
-        lose_sectors,
-    ],
-    ids=lambda f: f.__name__,
-)
-def test_both_ways_leave_the_same(
+@pytest.mark.parametrize("lose", LOSSES, ids=lambda f: f.__name__)
+def test_compiled_loops_leave_the_same(
     stores, inner, tmp_path, rng: random.Random, monkeypatch, lose, rows: int
 ):
-    monkeypatch.setattr(vectorized_dispatcher, "ROWS", rows)
-    config = stores.config(mapped_file_size_commit_log=16_384)
-    store = stores.start(config)
-    fill(store, stores, rng, inner, 400)
-    stores.kill(store)
-    root = Path(config.root)
-    lose(root, rng)
-    (root / "abort").write_text("1\n")
-    used = []
-    batch = vectorized_dispatcher.VectorizedDispatcher.batch
+    def vectorized(patch: pytest.MonkeyPatch) -> list[int]:
+        patch.setattr(LogScan, "vectorized_from_bytes", 0)
+        patch.setattr(vectorized_dispatcher, "ROWS", rows)
+        return count_runs(patch, VectorizedDispatcher)
 
-    def counted(self, *args, **options):
-        found = batch(self, *args, **options)
-        used.append(found.count)
-        return found
-
-    monkeypatch.setattr(vectorized_dispatcher.VectorizedDispatcher, "batch", counted)
-    found = []
-    for name, vectorized_from_bytes in (("slow", 1 << 60), ("quick", 0)):
-        other = tmp_path / name
-        shutil.copytree(root, other)
-        found.append((recover(stores, other, monkeypatch, vectorized_from_bytes), content(other)))
-        # The loops leave queues whose first records are lost: of a short log possibly all.
-        dispatched = found[-1][0][1]
-        assert bool(used) == (name == "quick")
-        assert sum(used) > 0 or name == "slow" or dispatched < 100
-    (slow_report, slow), (quick_report, quick) = found
-    assert quick_report == slow_report
-    assert [name for name in {*slow, *quick} if slow.get(name) != quick.get(name)] == []
-    shutil.rmtree(root)
-    stores.root = root
+    assert_the_same(stores, inner, tmp_path, rng, monkeypatch, lose, vectorized)
 
 
-def test_numba_that_cannot_be_imported_leaves_the_slow_way(
+def test_numba_that_cannot_be_imported_leaves_recovery_without_it(
     stores, inner, tmp_path, rng: random.Random, monkeypatch, caplog
 ):
     store = stores.start(stores.config(mapped_file_size_commit_log=16_384))
@@ -183,10 +42,36 @@ def test_numba_that_cannot_be_imported_leaves_the_slow_way(
     (root / "abort").write_text("1\n")
     other = tmp_path / "other"
     shutil.copytree(root, other)
-    expected = recover(stores, root, monkeypatch, 1 << 60)
+    expected = recover(stores, root)
+    monkeypatch.setattr(LogScan, "vectorized_from_bytes", 0)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setattr(log_scan, "compiled", compiled.__wrapped__)
     monkeypatch.setattr(log_scan, "PAGE_OUT_BYTES", 4_096)
-    assert recover(stores, other, monkeypatch, 0) == expected
+    assert recover(stores, other) == expected
     assert "pip install" in caplog.text
+
+
+def test_loops_are_compiled_only_for_a_scan_that_takes_longer(
+    stores, inner, tmp_path, rng: random.Random, monkeypatch
+):
+    store = stores.start(stores.config(mapped_file_size_commit_log=16_384))
+    fill(store, stores, rng, inner, 400)
+    stores.kill(store)
+    root = Path(store.config.root)
+    (root / "abort").write_text("1\n")
+    monkeypatch.setattr(LogScan, "vectorized_from_bytes", 1)
+    used = count_runs(monkeypatch, VectorizedDispatcher)
+    for kept, factor, expected in (
+        (False, 1 << 40, False),
+        (False, 1, True),
+        (True, 1 << 40, True),
+    ):
+        other = tmp_path / f"{kept}{factor}"
+        shutil.copytree(root, other)
+        monkeypatch.setattr(LogScan, "vectorized_from_bytes", 1)
+        monkeypatch.setattr(log_scan, "COMPILING_FACTOR", factor)
+        monkeypatch.setattr(VectorizedDispatcher, "code_is_kept", lambda kept=kept: kept)
+        used.clear()
+        recover(stores, other)
+        assert bool(used) == expected, (kept, factor)
