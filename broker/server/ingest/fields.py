@@ -53,6 +53,20 @@ TIMER_START: Final = b"TIMER_D"
 MULTI_DISPATCH: Final = props.PROPERTY_INNER_MULTI_DISPATCH.encode()
 
 
+# Members of a JSON header: the first four are numbers, the rest strings, the last the ext fields.
+JSON_MEMBERS: Final = (
+    *(b"code", b"flag", b"opaque", b"version"),
+    *(b"language", b"serializeTypeCurrentRPC", b"extFields"),
+)
+# By the letter after a backslash the byte, 0 for none; by a digit its value, 255 for none.
+JSON_ESCAPES: Final = np.zeros(256, dtype=np.uint8)
+for _letter, _byte in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
+    JSON_ESCAPES[_letter] = _byte
+HEX_DIGITS: Final = np.full(256, 255, dtype=np.uint8)
+for _value, _pair in enumerate(zip(b"0123456789abcdef", b"0123456789ABCDEF", strict=True)):
+    HEX_DIGITS[list(_pair)] = _value
+
+
 def name_table(names: tuple[bytes, ...]) -> "tuple[NDArray[np.uint8], NDArray[np.int64]]":
     """Return names as one uint8 row each, filled up with zeros, and their lengths."""
     table = np.zeros((len(names), max(map(len, names))), dtype=np.uint8)

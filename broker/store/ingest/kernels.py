@@ -1,9 +1,7 @@
 """The compiled loops `append` and `derive`: from rows to records, queue units and index entries.
 
-They need numba (extra ``fast``).
-
-They write to arrays of Python only, each write after a comparison with the length of its array;
-the owners of the files copy from there.
+They need numba (extra ``fast``). They write to arrays of Python only, each write after a comparison
+with the length of its array; the owners of the files copy from there.
 """
 
 import numpy as np
@@ -16,15 +14,12 @@ from broker.store.format.vectorized.checksum import crc32
 from broker.store.ingest import columns as col
 from broker.store.ingest.octets import copy, put16, put32, put64
 
-_MAGIC_FIELD = field_position("magicCode")
-_CRC_FIELD = field_position("bodyCRC")
-_QUEUE_ID_FIELD = field_position("queueId")
-_FLAG_FIELD = field_position("flag")
-_QUEUE_OFFSET_FIELD = field_position("queueOffset")
-_PHYSICAL_OFFSET_FIELD = field_position("physicalOffset")
-_SYS_FLAG_FIELD = field_position("sysFlag")
-_BORN_FIELD = field_position("bornTimestamp")
-_HOST_FIELD = field_position("bornHost")
+_MAGIC_FIELD, _CRC_FIELD, _QUEUE_ID_FIELD, _FLAG_FIELD = map(
+    field_position, ("magicCode", "bodyCRC", "queueId", "flag")
+)
+_QUEUE_OFFSET_FIELD, _PHYSICAL_OFFSET_FIELD, _SYS_FLAG_FIELD, _BORN_FIELD, _HOST_FIELD = map(
+    field_position, ("queueOffset", "physicalOffset", "sysFlag", "bornTimestamp", "bornHost")
+)
 _UNIT_OFFSET_FIELD = UNIT.offset("physicalOffset")
 _UNIT_SIZE_FIELD = UNIT.offset("size")
 _UNIT_CODE_FIELD = UNIT.offset("tagsCode")
@@ -34,8 +29,9 @@ _INT32_MAX = 0x7FFFFFFF
 
 
 @compiled_loop
-def _tags_code(text, at, length):
-    value = np.uint32(0)
+def _hash(value, text, at, length):
+    """Java's hash of ASCII text, continued from the hash of the text before."""
+    value = np.uint32(value)
     for position in range(at, at + length):
         value = value * np.uint32(31) + np.uint32(text[position])
     return np.int64(np.int32(value))
@@ -62,11 +58,10 @@ def _fixed_part(out, at, template, shape, row, place, parameters):
 def _sizes(rows, fixed, place):
     """Note the sizes of the records of one frame; return their sum."""
     total = np.int64(0)
+    fixed += place[col.STORED_LENGTH] + 2
     for number in range(rows.shape[0]):
         row = rows[number]
-        row[col.SIZE] = (
-            fixed + row[col.BODY_LENGTH] + place[col.STORED_LENGTH] + 2 + row[col.PROPERTIES_LENGTH]
-        )
+        row[col.SIZE] = fixed + row[col.BODY_LENGTH] + row[col.PROPERTIES_LENGTH]
         total += row[col.SIZE]
     return total
 
@@ -104,10 +99,8 @@ def append(data, text, rows, segments, places, stored, templates, shapes, parame
     parameters[col.TEXT_END] = 0
     parameters[col.KEYS_BYTES] = 0
     limit = min(parameters[col.CAPACITY], np.int64(out.shape[0]))
-    for number in range(segments.shape[0]):
-        segments[number, col.POSITION] = segments[number, col.SEGMENT_AT]
-        segments[number, col.FIRST_ROW] = 0
-        segments[number, col.TAKEN_ROWS] = 0
+    segments[:, col.POSITION] = segments[:, col.SEGMENT_AT]
+    segments[:, col.FIRST_ROW] = segments[:, col.TAKEN_ROWS] = 0
     closed = np.int64(-1)
     next_frame = np.int64(0)
     for number in range(rows.shape[0]):
@@ -124,14 +117,13 @@ def append(data, text, rows, segments, places, stored, templates, shapes, parame
                 continue
             next_frame = number + 1 + row[col.MORE]
             if at + _sizes(rows[number:next_frame], shape[col.FIXED_SIZE], place) > limit:
-                for later in range(row[col.SEGMENT], segments.shape[0]):
-                    segments[later, col.STOP] = col.FULL
+                segments[row[col.SEGMENT] :, col.STOP] = col.FULL
                 break
             place[col.TAKEN_FRAMES] += 1
         row[col.PHYSICAL_OFFSET] = parameters[col.START] + at
         row[col.QUEUE_OFFSET] = place[col.NEXT_OFFSET]
         row[col.SYS_FLAG] |= place[col.TOPIC_SYS_FLAG]
-        row[col.TAGS_CODE] = _tags_code(text, row[col.TAGS_AT], row[col.TAGS_LENGTH])
+        row[col.TAGS_CODE] = _hash(0, text, row[col.TAGS_AT], row[col.TAGS_LENGTH])
         template = templates[segment[col.SHAPE]]
         _fixed_part(out, at, template, shape, row, place, parameters)
         copy(out, at + _HOST_FIELD, data, segment[col.HOST_AT], shape[col.HOST_SIZE])
@@ -157,17 +149,9 @@ def append(data, text, rows, segments, places, stored, templates, shapes, parame
 
 
 @compiled_loop
-def _key_hash(prefix, text, at, length):
-    """Index hash of a key as `key_hash`, except that `_put_entry` replaces one above INT32_MAX."""
-    value = np.uint32(prefix)
-    for position in range(at, at + length):
-        value = value * np.uint32(31) + np.uint32(text[position])
-    signed = np.int64(np.int32(value))
-    return -signed if signed < 0 else signed
-
-
-@compiled_loop
-def _put_entry(entries, count, hashed, row):
+def _put_entry(entries, count, place, text, at, length, row):
+    """Write the entry of a key: its hash, as that of `key_hash`, and the physical offset."""
+    hashed = abs(_hash(place[col.KEY_PREFIX], text, at, length))
     entries[0, count] = hashed if hashed <= _INT32_MAX else 0
     entries[1, count] = row[col.PHYSICAL_OFFSET]
 
@@ -201,9 +185,8 @@ def derive(text, rows, places, units, entries):
         # Each word takes a byte and a separator at least.
         if count + 2 + row[col.KEYS_LENGTH] // 2 > entries.shape[1]:
             return -1
-        prefix = place[col.KEY_PREFIX]
-        hashed = _key_hash(prefix, text, row[col.UNIQ_KEY_AT], row[col.UNIQ_KEY_LENGTH])
-        _put_entry(entries, count, hashed, row)
+        key_at, length = row[col.UNIQ_KEY_AT], row[col.UNIQ_KEY_LENGTH]
+        _put_entry(entries, count, place, text, key_at, length, row)
         count += 1
         start = row[col.KEYS_AT]
         stop = start + row[col.KEYS_LENGTH]
@@ -211,8 +194,7 @@ def derive(text, rows, places, units, entries):
         while position <= stop and stop > start:
             if position == stop or text[position] == _SPACE:
                 if position > start:
-                    hashed = _key_hash(prefix, text, start, position - start)
-                    _put_entry(entries, count, hashed, row)
+                    _put_entry(entries, count, place, text, start, position - start, row)
                     count += 1
                 start = position + 1
             position += 1

@@ -11,14 +11,15 @@ _INT32_MAX = 0x7FFFFFFF
 
 
 @inlined_loop
+def u16(data, at):
+    """Unsigned number of 2 bytes."""
+    return np.int64(data[at]) << 8 | np.int64(data[at + 1])
+
+
+@inlined_loop
 def u32(data, at):
     """Unsigned number of 4 bytes."""
-    return (
-        np.int64(data[at]) << 24
-        | np.int64(data[at + 1]) << 16
-        | np.int64(data[at + 2]) << 8
-        | np.int64(data[at + 3])
-    )
+    return u16(data, at) << 16 | u16(data, at + 2)
 
 
 @inlined_loop

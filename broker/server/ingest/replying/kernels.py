@@ -73,8 +73,7 @@ def replies(text, rows, segments, places, pieces, ends, out):
     at = np.int64(0)
     number = 0
     prefix = (ends[6], ends[0])
-    for index in range(segments.shape[0]):
-        segments[index, col.REPLY_END] = 0
+    segments[:, col.REPLY_END] = 0
     while number < rows.shape[0]:
         row = rows[number]
         after = number + 1 + row[col.MORE]

@@ -13,7 +13,7 @@ from broker.message.batch import ITEM_FIXED_SIZE, MIN_ITEM_SIZE
 from broker.server.ingest.fields import BATCH_LIMIT, BODY_LIMIT
 from broker.server.ingest.scanning.properties import check_properties, complete
 from broker.store.ingest import columns as col
-from broker.store.ingest.octets import copy, equal, i32, is_ascii, u32
+from broker.store.ingest.octets import copy, equal, i32, is_ascii, u16, u32
 
 _UNIQ_KEY = np.frombuffer(b"UNIQ_KEY", dtype=np.uint8)
 _WAIT = np.frombuffer(b"WAIT", dtype=np.uint8)
@@ -45,8 +45,7 @@ def _item(data, at, stop, limits, row):
     if u32(data, at + 4) or u32(data, at + 8) or length > limits[BODY_LIMIT]:
         return np.int64(-1)
     body = at + ITEM_FIXED_SIZE
-    properties = np.int64(data[body + length]) << 8 | np.int64(data[body + length + 1])
-    if properties != variable - length:
+    if u16(data, body + length) != variable - length:
         return np.int64(-1)
     row[col.FLAG] = i32(data, at + 12)
     row[col.BODY_AT] = body

@@ -10,54 +10,29 @@ import numpy as np
 from broker.common import sysflag
 from broker.machine_code.compiled_loop import compiled_loop
 from broker.remoting.protocol.codes import RequestCode
-from broker.server.ingest.fields import (
-    BODY_LIMIT,
-    FIELD_COUNT,
-    FRAME_LIMIT,
-    HEADER_LIMIT,
-    LONG_NAMES,
-    SHORT_NAMES,
-    field_number,
-    name_table,
-)
+from broker.server.ingest import fields
+from broker.server.ingest.fields import field_number, name_table
 from broker.server.ingest.scanning.batches import batch_rows
 from broker.server.ingest.scanning.properties import check_properties, complete
 from broker.store.ingest import columns as col
-from broker.store.ingest.octets import copy, equal, i32, is_ascii, u32
+from broker.store.ingest.octets import copy, equal, i32, is_ascii, u16, u32
 
-_SEND = RequestCode.SEND_MESSAGE
-_SEND_V2 = RequestCode.SEND_MESSAGE_V2
+_SEND, _SEND_V2 = RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2
 _SEND_BATCH = RequestCode.SEND_BATCH_MESSAGE
-_TOPIC = field_number("topic")
-_QUEUE = field_number("queue_id")
-_SYS = field_number("sys_flag")
-_BORN = field_number("born_timestamp")
-_FLAG = field_number("flag")
-_PROPERTIES = field_number("properties")
-_RECONSUME = field_number("reconsume_times")
-_BATCH = field_number("batch")
-_SHORT, _SHORT_LENGTHS = name_table(SHORT_NAMES)
-_LONG, _LONG_LENGTHS = name_table(LONG_NAMES)
-
-# Members of a JSON header: the first four are numbers, the rest strings, the last the ext fields.
-_CODE, _COMMAND_FLAG, _OPAQUE, _VERSION, _LANGUAGE, _SERIALIZE_TYPE, _EXT = range(7)
-_MEMBERS, _MEMBER_LENGTHS = name_table(
-    (b"code", b"flag", b"opaque", b"version", b"language", b"serializeTypeCurrentRPC", b"extFields")
+_TOPIC, _QUEUE, _PROPERTIES, _BATCH = map(
+    field_number, ("topic", "queue_id", "properties", "batch")
 )
+_FLAG, _SYS, _BORN, _RECONSUME = map(
+    field_number, ("flag", "sys_flag", "born_timestamp", "reconsume_times")
+)
+_SHORT, _SHORT_LENGTHS = name_table(fields.SHORT_NAMES)
+_LONG, _LONG_LENGTHS = name_table(fields.LONG_NAMES)
+
+_CODE, _COMMAND_FLAG, _OPAQUE, _VERSION, _LANGUAGE, _SERIALIZE_TYPE, _EXT = range(7)
+_ESCAPES, _HEX = fields.JSON_ESCAPES, fields.HEX_DIGITS
+_MEMBERS, _MEMBER_LENGTHS = name_table(fields.JSON_MEMBERS)
 _FALSE = np.frombuffer(b"false", dtype=np.uint8)
 _TRUE = np.frombuffer(b"true", dtype=np.uint8)
-_ESCAPES = np.zeros(256, dtype=np.uint8)
-for _letter, _byte in (
-    *zip(b'"\\/', b'"\\/', strict=True),
-    *zip(b"bfnrt", b"\b\f\n\r\t", strict=True),
-):
-    _ESCAPES[_letter] = _byte
-_HEX = np.full(256, 255, dtype=np.uint8)
-for _digit, _byte in enumerate(b"0123456789abcdef"):
-    _HEX[_byte] = _digit
-for _digit, _byte in enumerate(b"ABCDEF"):
-    _HEX[_byte] = 10 + _digit
-
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _OPENING, _CLOSING = 34, 92, 44, 58, 123, 125
 _MINUS, _ZERO, _NINE, _LETTER_U = 45, 48, 57, 117
 _INT32_MAX = 0x7FFFFFFF
@@ -103,21 +78,37 @@ def _string(data, at, stop):
 
 
 @compiled_loop
+def _integer(data, at, stop):
+    """Integer of up to 18 digits and the position after it, which is ``at`` if there is none."""
+    negative = at < stop and data[at] == _MINUS
+    first = at + 1 if negative else at
+    after = first
+    value = np.int64(0)
+    while after < stop and after - first < _MAX_DIGITS and _ZERO <= data[after] <= _NINE:
+        value = value * 10 + np.int64(data[after]) - _ZERO
+        after += 1
+    return -value if negative else value, after if after > first else at
+
+
+@compiled_loop
+def _name_end(data, at, stop):
+    """End of the JSON name that starts at ``at``, -1 if it is unusual or has no value."""
+    if at >= stop or data[at] != _QUOTE:
+        return -1
+    end, escaped = _string(data, at + 1, stop)
+    usual = end >= 0 and not escaped and end + 2 < stop and data[end + 1] == _COLON
+    return end if usual else -1
+
+
+@compiled_loop
 def _number(data, at, stop):
     """Value of a JSON integer of 32 bits and the position after it, which is -1 if unusual."""
-    negative = at < stop and data[at] == _MINUS
-    if negative:
-        at += 1
-    first = at
-    value = np.int64(0)
-    while at < stop and at - first < 11 and _ZERO <= data[at] <= _NINE:
-        value = value * 10 + np.int64(data[at]) - _ZERO
-        at += 1
-    if at == first or (data[first] == _ZERO and (at > first + 1 or negative)):
+    value, after = _integer(data, at, stop)
+    if after == at or abs(value) > _INT32_MAX:
         return value, -1
-    if value > _INT32_MAX:
-        return value, -1
-    return -value if negative else value, at
+    first = at + 1 if data[at] == _MINUS else at
+    usual = data[first] != _ZERO or after - at == 1  # neither 01 nor -0
+    return value, after if usual else -1
 
 
 @compiled_loop
@@ -136,9 +127,7 @@ def _note_field(data, field, code, found):
         return True
     if found[number, 1] >= 0:
         return False
-    found[number, 0] = field[2]
-    found[number, 1] = field[3]
-    found[number, 2] = field[4]
+    found[number, 0], found[number, 1], found[number, 2] = field[2], field[3], field[4]
     return True
 
 
@@ -150,14 +139,9 @@ def _json_fields(data, at, stop, code, found):
     if data[at + 1] == _CLOSING:
         return at + 2
     while True:
-        at += 1
-        if at >= stop or data[at] != _QUOTE:
-            return -1
-        name_at = at + 1
-        name_end, escaped = _string(data, name_at, stop)
-        if name_end < 0 or escaped or name_end + 2 >= stop:
-            return -1
-        if data[name_end + 1] != _COLON or data[name_end + 2] != _QUOTE:
+        name_at = at + 2
+        name_end = _name_end(data, at + 1, stop)
+        if name_end < 0 or data[name_end + 2] != _QUOTE:
             return -1
         value_at = name_end + 3
         end, escaped = _string(data, value_at, stop)
@@ -180,13 +164,8 @@ def _json_header(data, at, stop, head, found):
         return False
     seen = 0
     while True:
-        at += 1
-        if at >= stop or data[at] != _QUOTE:
-            return False
-        end, escaped = _string(data, at + 1, stop)
-        if end < 0 or escaped or end + 2 >= stop or data[end + 1] != _COLON:
-            return False
-        member = _find(data, at + 1, end - at - 1, _MEMBERS, _MEMBER_LENGTHS)
+        end = _name_end(data, at + 1, stop)
+        member = _find(data, at + 2, end - at - 2, _MEMBERS, _MEMBER_LENGTHS)
         if member < 0 or seen >> member & 1:
             return False
         seen |= 1 << member
@@ -198,13 +177,9 @@ def _json_header(data, at, stop, head, found):
             if not seen >> _CODE & 1:
                 return False
             at = _json_fields(data, at, stop, head[_CODE], found)
-        elif data[at] != _QUOTE:
-            return False
         else:
-            at, escaped = _string(data, at + 1, stop)
-            if at >= 0:
-                at += 1
-        if at < 0 or at >= stop:
+            at = _string(data, at + 1, stop)[0] + 1 if data[at] == _QUOTE else -1
+        if at <= 0 or at >= stop:
             return False
         if data[at] == _CLOSING:
             return at + 1 == stop
@@ -215,27 +190,22 @@ def _json_header(data, at, stop, head, found):
 @compiled_loop
 def _binary_header(data, at, stop, head, found):
     """Read a ROCKETMQ header without remark; False if it is unusual in any respect."""
-    if at + _FIXED_HEADER > stop or u32(data, at + 13) != 0:
+    fits = at + _FIXED_HEADER <= stop and at + _FIXED_HEADER + u32(data, at + 17) == stop
+    if not fits or u32(data, at + 13) != 0:
         return False
-    if at + _FIXED_HEADER + u32(data, at + 17) != stop:
-        return False
-    code = np.int64(data[at]) << 8 | np.int64(data[at + 1])
-    head[_CODE] = code
+    head[_CODE] = code = u16(data, at)
     head[_OPAQUE] = i32(data, at + 5)
     head[_COMMAND_FLAG] = i32(data, at + 9)
     at += _FIXED_HEADER
     while at < stop:
-        if at + 2 > stop:
-            return False
         name_at = at + 2
-        name_end = name_at + (np.int64(data[at]) << 8 | np.int64(data[at + 1]))
+        name_end = name_at + u16(data, at) if name_at <= stop else stop
         if name_end + 4 > stop:
             return False
         value_at = name_end + 4
         at = value_at + u32(data, name_end)
-        if at > stop or not is_ascii(data, name_at, name_end):
-            return False
-        if not is_ascii(data, value_at, at):
+        ascii = at <= stop and is_ascii(data, name_at, name_end) and is_ascii(data, value_at, at)
+        if not ascii:
             return False
         # Java reads empty text as null.
         if at > value_at:
@@ -251,21 +221,11 @@ def _binary_header(data, at, stop, head, found):
 @compiled_loop
 def _field_number(data, found, field, limit):
     """Integer of a header field and whether it is usual: 1 to 18 digits, at most ``limit``."""
-    at = found[field, 0]
-    stop = at + found[field, 1]
     if found[field, 1] < 1 or found[field, 2]:
         return np.int64(0), False
-    negative = data[at] == _MINUS
-    if negative:
-        at += 1
-    if at == stop or stop - at > _MAX_DIGITS:
-        return np.int64(0), False
-    value = np.int64(0)
-    for position in range(at, stop):
-        if not _ZERO <= data[position] <= _NINE:
-            return value, False
-        value = value * 10 + np.int64(data[position]) - _ZERO
-    return -value if negative else value, value <= limit  # -2^31 is left to the plain path
+    stop = found[field, 0] + found[field, 1]
+    value, after = _integer(data, found[field, 0], stop)
+    return value, after == stop and abs(value) <= limit  # -2^31 is left to the plain path
 
 
 @compiled_loop
@@ -316,9 +276,8 @@ def _header_properties(data, found, text, text_at, row):
 def _is_send(data, head, found):
     """Whether a header is that of a send with a response, and whether of a batch."""
     code = head[_CODE]
-    if (code != _SEND and code != _SEND_V2 and code != _SEND_BATCH) or head[_COMMAND_FLAG] != 0:
-        return False, False
-    if found[_TOPIC, 1] < 1 or found[_TOPIC, 2]:
+    known = code in (_SEND, _SEND_V2, _SEND_BATCH)
+    if not known or head[_COMMAND_FLAG] != 0 or found[_TOPIC, 1] < 1 or found[_TOPIC, 2]:
         return False, False
     length = found[_BATCH, 1]
     if code == _SEND_BATCH or (length == 4 and equal(data, found[_BATCH, 0], _TRUE, 4)):
@@ -349,18 +308,12 @@ def _place(data, at, length, queue_id, places, used):
         place = places[number]
         if place[col.QUEUE_ID] != queue_id or place[col.TOPIC_LENGTH] != length:
             continue
-        first = place[col.TOPIC_AT]
-        index = 0
-        while index < length and data[first + index] == data[at + index]:
-            index += 1
-        if index == length:
+        if equal(data, place[col.TOPIC_AT], data[at : at + length], length):
             return number
     if used == places.shape[0]:
         return -1
-    places[used, col.TOPIC_AT] = at
-    places[used, col.TOPIC_LENGTH] = length
-    places[used, col.QUEUE_ID] = queue_id
-    places[used, col.COUNT] = 0
+    places[used, col.TOPIC_AT], places[used, col.TOPIC_LENGTH] = at, length
+    places[used, col.QUEUE_ID], places[used, col.COUNT] = queue_id, 0
     return used
 
 
@@ -379,8 +332,12 @@ def _take_frame(data, at, stop, limits, suffix, text, text_at, rows, count, plac
     header_size = word & 0xFFFFFF
     body = at + 8 + header_size
     end = at + 4 + length
-    malformed = length + 4 > limits[FRAME_LIMIT] or length < 4 or word >> 24 > 1
-    if malformed or header_size > limits[HEADER_LIMIT] or not 0 < end - body <= limits[BODY_LIMIT]:
+    malformed = length + 4 > limits[fields.FRAME_LIMIT] or length < 4 or word >> 24 > 1
+    if (
+        malformed
+        or header_size > limits[fields.HEADER_LIMIT]
+        or not 0 < end - body <= limits[fields.BODY_LIMIT]
+    ):
         return 0, col.LEFT_FRAME
     if end > stop:
         return 0, col.NO_FRAME
@@ -393,13 +350,9 @@ def _take_frame(data, at, stop, limits, suffix, text, text_at, rows, count, plac
     else:
         usual = _json_header(data, at + 8, body, head, found)
     send, is_batch = _is_send(data, head, found)
-    if not usual or not send:
-        return 0, col.LEFT_FRAME
     row = rows[count]
-    queue_id = _numbers(data, found, row)
-    if queue_id < 0:
-        return 0, col.LEFT_FRAME
-    text_end = _header_properties(data, found, text, text_at, row)
+    queue_id = _numbers(data, found, row) if usual and send else -1
+    text_end = _header_properties(data, found, text, text_at, row) if queue_id >= 0 else -1
     if text_end < 0:
         return 0, col.LEFT_FRAME
     place = _place(data, found[_TOPIC, 0], found[_TOPIC, 1], queue_id, places, used)
@@ -428,10 +381,9 @@ def scan(data, segments, limits, suffix, text, rows, places):
     ends after its last whole frame or at the first one that is not ordinary; where a table is full,
     that segment and all after it are FULL.
     """
-    found = np.empty((FIELD_COUNT, 3), dtype=np.int64)
+    found = np.empty((fields.FIELD_COUNT, 3), dtype=np.int64)
     work = (np.empty(_LANGUAGE, dtype=np.int64), found)
-    for number in range(segments.shape[0]):
-        segments[number, col.STOP] = col.FULL
+    segments[:, col.STOP] = col.FULL
     count = 0
     used = 0
     text_at = np.int64(0)

@@ -7,21 +7,16 @@ whose places it notes in the message's row.
 import numpy as np
 
 from broker.machine_code.compiled_loop import compiled_loop
-from broker.server.ingest.fields import (
-    MULTI_DISPATCH,
-    PROPERTIES_LIMIT,
-    SPECIAL_NAMES,
-    TIMER_START,
-    name_table,
-)
+from broker.server.ingest import fields
+from broker.server.ingest.fields import name_table
 from broker.store.ingest import columns as col
 from broker.store.ingest.octets import copy, equal
 
-_SPECIAL, _SPECIAL_LENGTHS = name_table(SPECIAL_NAMES)
+_SPECIAL, _SPECIAL_LENGTHS = name_table(fields.SPECIAL_NAMES)
 _NAMED, _NAMED_LENGTHS = name_table((b"UNIQ_KEY", b"TAGS", b"KEYS", b"WAIT"))
 _FALSE = np.frombuffer(b"false", dtype=np.uint8)
-_TIMER = np.frombuffer(TIMER_START, dtype=np.uint8)
-_LIGHT = np.frombuffer(MULTI_DISPATCH, dtype=np.uint8)
+_TIMER = np.frombuffer(fields.TIMER_START, dtype=np.uint8)
+_LIGHT = np.frombuffer(fields.MULTI_DISPATCH, dtype=np.uint8)
 _QUOTE, _BACKSLASH, _LETTER_T, _LETTER_I = 34, 92, 84, 73
 
 
@@ -106,7 +101,7 @@ def complete(text, start, end, limits, suffix, row):
         end += 1
     copy(text, end, suffix, 0, suffix.shape[0])
     end += suffix.shape[0]
-    if end - start > limits[PROPERTIES_LIMIT]:
+    if end - start > limits[fields.PROPERTIES_LIMIT]:
         return np.int64(-1)
     row[col.PROPERTIES_AT] = start
     row[col.PROPERTIES_LENGTH] = end - start
