@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from java import ROOT, java_jars
+from java import java_jars
 
 START_S = 120
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -86,7 +86,7 @@ class LocalBroker:
 
     def _command(self, work: Path, conf: Path) -> list[str]:
         if self.name == "ours":
-            return [str(ROOT / ".venv" / "bin" / "mqbroker"), "-c", str(conf)]
+            return [str(Path(sys.executable).with_name("mqbroker")), "-c", str(conf)]
         return [
             *("java", f"-Xms{self._java_heap}", f"-Xmx{self._java_heap}", "-XX:+UseG1GC"),
             *(*OPENS, f"-Duser.home={work}"),
