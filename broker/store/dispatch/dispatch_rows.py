@@ -27,6 +27,7 @@ from broker.store.format.lost_sectors import SECTOR_SIZE, find_lost_part
 # Physical offset, size, storeTimestamp, sysFlag, queueOffset, queueId, topic, properties.
 DispatchRow = tuple[int, int, int, int, int, int, bytes, bytes]
 
+MAX_TEXT_BYTES: Final = 4 << 20
 _CRC_NAME_END: Final = len(PROPERTY_CRC_NAME) - PROPERTY_CRC_SIZE
 
 
@@ -41,14 +42,17 @@ def read_rows(
 ) -> tuple[list[DispatchRow], int]:
     """Rows of up to ``most`` intact records, and the position after the last of them.
 
+    Their topics and properties have up to MAX_TEXT_BYTES and those of one record together.
+
     ``positions``: where the first record starts, and the end of the file, whose physical offset is
     ``base``. Ends before anything that check_record or find_lost_part (with ``power_failed``) do
     not accept, and before a record whose stored physical offset is not its position.
     """
     position, end = positions
     rows: list[DispatchRow] = []
+    left = MAX_TEXT_BYTES
     with memoryview(mapping) as view:
-        while len(rows) < most and end - position >= LARGEST_HEAD:
+        while len(rows) < most and left > 0 and end - position >= LARGEST_HEAD:
             shape = SHAPES[view[position + SHAPE_AT] >> 4 & 3]
             size, magic, crc, queue_id, queue_offset, own, sys_flag, stored, _, length = (
                 shape.head.unpack_from(view, position)
@@ -84,4 +88,5 @@ def read_rows(
                 break
             rows.append((own, size, stored, sys_flag, queue_offset, queue_id, name, properties))
             position = stop
+            left -= len(tail)
     return rows, position

@@ -101,6 +101,9 @@ def _message_keys(
     """The message keys of ``count`` messages, given the values of UNIQ_KEY and KEYS."""
     if keys is None:
         return [[key] for key in uniq_keys] if uniq_keys else [[] for _ in range(count)]
+    if b" " not in b"".join(keys):
+        one_each = (uniq_keys, keys) if uniq_keys else (keys,)
+        return list(map(list, zip(*one_each, strict=True)))
     words = list(map(_words, keys))
     if uniq_keys is None:
         return words

@@ -6,6 +6,7 @@ import pytest
 
 from broker.message.message import MessageExt
 from broker.message.record import PROPERTY_CRC_SIZE, encode_property_crc, encode_record
+from broker.store.dispatch import dispatch_rows
 from broker.store.dispatch.dispatch_rows import DispatchRow, read_rows
 from broker.store.format.commitlog import check_record, own_offset, peek_dispatch_fields
 from broker.store.format.lost_sectors import SECTOR_SIZE, find_lost_part
@@ -121,3 +122,14 @@ def test_the_end_of_a_file_ends_the_rows(rng, left: int) -> None:
     expected, end = one_by_one(content, check_crc=True, power_failed=True)
     assert rows == expected[: len(rows)]
     assert len(rows) >= 2 or position == end
+
+
+def test_the_bytes_of_topics_and_properties_are_limited(rng, monkeypatch) -> None:
+    monkeypatch.setattr(dispatch_rows, "MAX_TEXT_BYTES", 1000)
+    content = bytes(random_file(rng, 40))
+    options = {"check_crc": True, "power_failed": True}
+    rows, _ = read_rows(content, (0, len(content)), BASE, 99, **options)
+    expected, _ = one_by_one(content, **options)
+    assert rows == expected[: len(rows)]
+    assert 0 < len(rows) < len(expected)
+    assert sum(len(topic) + len(properties) for *_, topic, properties in rows[:-1]) < 1000
