@@ -192,16 +192,14 @@ def test_sources_contain_every_module_that_loops_import() -> None:
     ]
     assert len(loops) >= 4
     for path in loops:
-        names = [
-            node.module or ""
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.ImportFrom)
-        ]
-        for name in [path, *names]:
-            if isinstance(name, str) and not name.startswith("broker."):
-                continue
-            found = name if isinstance(name, Path) else BROKER.parent / name.replace(".", "/")
-            module = found if found.is_dir() else found.with_suffix(".py")
-            if module == BROKER / "common":  # from broker.common import sysflag
-                module /= "sysflag.py"
-            assert any(module == one or one in module.parents for one in listed), (path, name)
+        modules = [path]
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("broker."):
+                module = BROKER.parent / str(node.module).replace(".", "/")
+                if module.is_dir():  # from broker.common import sysflag
+                    modules += [module / f"{alias.name}.py" for alias in node.names]
+                else:
+                    modules.append(module.with_suffix(".py"))
+        for module in modules:
+            assert module.is_file(), (path, module)
+            assert any(module == one or one in module.parents for one in listed), (path, module)

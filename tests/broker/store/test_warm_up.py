@@ -1,5 +1,6 @@
 """After the warm-up, the start of a broker after a power cut compiles nothing."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from broker.store.format.vectorized import kernels
 from broker.store.recovery.log_scan import LogScan
 from broker.store.results import MessageExtBrokerInner
 from broker.store.warm_up import MESSAGES, recover_small_store
+from broker.store.writer import StoreWriter
 
 
 @pytest.fixture
@@ -24,6 +26,25 @@ def compiled_types() -> dict[str, int]:
     return {
         name: len(loop.signatures) for name, loop in loops.items() if hasattr(loop, "signatures")
     }
+
+
+def test_index_entries_are_put_whole_and_in_parts_on_a_slow_machine(monkeypatch) -> None:
+    """Both are types of their own; index files older than the checkpoint are not filled again."""
+    put, put_message = kernels.put_entries, StoreWriter.put_message
+    whole = set()
+
+    def recorded(view, shape, header, entries):
+        whole.add(entries.flags.c_contiguous)
+        return put(view, shape, header, entries)
+
+    def slow(self, inner):
+        time.sleep(0.002)
+        return put_message(self, inner)
+
+    monkeypatch.setattr(kernels, "put_entries", recorded)
+    monkeypatch.setattr(StoreWriter, "put_message", slow)
+    assert recover_small_store() == MESSAGES
+    assert whole == {True, False}
 
 
 def test_recovery_adds_no_types(always_vectorized, stores) -> None:
