@@ -41,6 +41,12 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 SMALL_TURNS: Final = 4
 """Turns of few frames in a row after which reads are served where they arrive."""
 
+SMALL_ITERATIONS: Final = 32
+"""Iterations of few frames in a row after which short reads are not looked at for a while."""
+
+RESTING_ITERATIONS: Final = 64
+"""Iterations in which short reads are served unseen; to look at each costs 2 us."""
+
 LEAST_SEND: Final = 128
 """A shorter read than so many bytes per frame does not have that many sends."""
 
@@ -158,6 +164,8 @@ class TurnReads:
         self._collecting = 0  # turns of few frames until reads are served where they arrive
         self._iteration = -1
         self._seen = 0  # frames of this iteration that were served where they arrived
+        self._small = 0  # iterations of few frames in a row
+        self._rests_until = -1  # iteration from which on short reads are looked at
 
     @property
     def pending(self) -> int:
@@ -174,13 +182,14 @@ class TurnReads:
             known.append(data)
             peer.read_bytes = sum(map(len, known))
         else:
+            least = ingest.least_frames
+            short = len(data) < least * LEAST_SEND
+            if short and self._owner.share.iteration < self._rests_until:
+                return data
             decoder = peer.decoder
             if decoder.failure is not None:
                 return data
-            least = ingest.least_frames
-            if len(data) < least * LEAST_SEND and not (
-                decoder.pending_bytes or starts_with_send(data)
-            ):
+            if short and not (decoder.pending_bytes or starts_with_send(data)):
                 return data  # other requests do not get slower by ingest
             if decoder.pending_bytes:
                 joined = decoder.join_pending(data)
@@ -211,11 +220,17 @@ class TurnReads:
         iteration = self._owner.share.iteration
         if iteration != self._iteration:
             self._iteration = iteration
+            self._small += 1
+            if self._small >= SMALL_ITERATIONS:
+                self._small -= SMALL_TURNS
+                self._rests_until = iteration + RESTING_ITERATIONS
             self._seen = 0
         self._seen += frames
         if self._seen < least:
             return False
         self._collecting = SMALL_TURNS
+        self._small = 0
+        self._rests_until = -1
         return True
 
     def _end_turn(self) -> None:
