@@ -325,11 +325,13 @@ class ReputService:
         """Dispatch a block of ``pending``; return the number of its records.
 
         The records are dispatched one by one unless they are plain and continue their queues, and
-        also after an error, which then concerns one record or is raised again.
+        also after an error, which then concerns one record or is raised again. Without an index,
+        recovery starts at the newest unit: units then have to be added in log order.
         """
         block = self._blocks.get(physical_offset)
         if (
             not plain
+            or (self.index is None and len(block.queues) > 1)
             or any(queue.topic.special for queue in block.queues)
             or not self._dispatch_at_once(block)
         ):

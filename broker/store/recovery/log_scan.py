@@ -119,6 +119,10 @@ class LogScan:
         self._slow_records = 0
         self._slow_next = _FEW_RECORDS
 
+    def dispatch_in_order(self) -> None:
+        """Add units strictly in log order: no runs of records, whose queues are added in turn."""
+        self._dispatcher = self._vectorize_from = None
+
     def run(self, start: int) -> int:
         """Scan and dispatch from physical offset ``start``; return the end of the log."""
         files = self._log.files.files

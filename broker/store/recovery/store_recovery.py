@@ -145,6 +145,9 @@ class Recovery:
             perhaps_lost = min((queue.max_physical_offset for queue, _ in full), default=NOWHERE)
             start = self._start(newest, perhaps_lost)
             report.scanned_from = start
+            if self._intact and not (self._index and self._index.files):
+                # If this start is killed, the next one continues at the newest unit.
+                self._scan.dispatch_in_order()
             resolver = QueueTypeResolver(self._queues, self._manifest, report)
             if self._check.known is None:
                 resolver.declare(self._scan.inner_batches(start))
@@ -250,18 +253,18 @@ class Recovery:
         return start
 
     def _announce(self, *, whole: bool = False) -> None:
-        """After a clean stop, write ``abort`` before files are changed.
+        """Write down that files are about to be changed, for a start after this one is killed.
 
-        Otherwise the store would look cleanly stopped after a power failure. ``whole``: the next
-        start must then scan the whole log.
+        After a clean stop ``abort`` is written: otherwise the store would look cleanly stopped.
+        ``whole``: the next start must scan the whole log. Queues that this start has rebuilt in
+        part would look complete to it.
         """
-        if not self.report.clean:
-            return
         try:
             if whole and not self._manifest.reread:
                 self._manifest.require_full_scan()
-            self._disk.write(os.path.join(self._config.root, ABORT), b"")
-            self._disk.sync_folder(self._config.root)
+            if self.report.clean:
+                self._disk.write(os.path.join(self._config.root, ABORT), b"")
+                self._disk.sync_folder(self._config.root)
         except DiskFullError as error:
             # Reading needs no space; the only risk is a power failure during this start.
             _log.warning("not noted that this start changes files: %s", error.message)

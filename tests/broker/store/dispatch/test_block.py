@@ -10,6 +10,7 @@ from broker.store.dispatch import reput
 from broker.store.dispatch.block import BLOCK, PendingBlocks, add_units, batch_blocks
 from broker.store.dispatch.request import PendingBatch
 from broker.store.format.consumequeue import UNIT_STRUCT
+from tests.support.killed_dispatch import Killed, killed_at_write
 from tests.support.record_blocks import append_block
 from tests.support.stores import Stores, make_inner
 
@@ -56,6 +57,33 @@ def test_a_block_becomes_visible_as_a_whole(store) -> None:
         store.queue_table.topics["TopicA"].key_prefix, b"U7", 9, 0, 1 << 62
     )
     assert found == [block.expand()[6][0]]
+
+
+@pytest.mark.parametrize("index", [True, False])
+@pytest.mark.parametrize("writes", range(6))
+def test_a_kill_between_the_queues_of_a_block_loses_no_unit(
+    tmp_path: Path, index: bool, writes: int
+) -> None:
+    stores = Stores(tmp_path)
+    config = stores.config(mapped_file_size_commit_log=1 << 16, message_index_enable=index)
+    store = stores.start(config, defer=lambda call: None)
+    topics = ["TopicA", "TopicB", "TopicB", "TopicA", "TopicC"]
+    for topic in sorted(set(topics)):
+        store.put_message(message(0, topic))
+    store.dispatch()
+    block = append_block(store, [message(number, topic) for number, topic in enumerate(topics)])
+    expected = {
+        topic: [one[0] for one in block.expand() if one[5].topic.name == topic] for topic in topics
+    }
+    with killed_at_write(writes):
+        try:
+            store.dispatch()
+        except Killed:
+            assert writes < len(topics)
+    stores.kill(store)
+    store = stores.start(config)
+    assert {topic: offsets(store, topic)[1:] for topic in topics} == expected
+    stores.close(store)
 
 
 def test_listeners_get_each_record_after_the_units_of_the_block(store) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from broker.store.format import property_columns
 from broker.store.format.consumequeue import peek_tags
 from broker.store.format.indexfile import peek_message_keys
-from broker.store.format.property_columns import peek_columns
+from broker.store.format.property_columns import SEEN, peek_columns
 
 NAMES = st.sampled_from([b"UNIQ_KEY", b"KEYS", b"TAGS", b"WAIT", b"XKEYS"])
 TEXT = st.text("ab ", min_size=1, max_size=4).map(str.encode)
@@ -37,7 +37,7 @@ def alike(draw: st.DrawFn) -> list[bytes]:
 
 @given(alike() | st.lists(st.binary(max_size=30), min_size=1, max_size=4))
 def test_columns_are_those_of_each_string(properties: list[bytes]) -> None:
-    for _ in range(2):  # a pattern is compiled when it is seen again
+    for _ in range(SEEN + 1):  # a pattern is compiled when it is seen often
         assert tuple(peek_columns(properties)) == alone(properties)
 
 
@@ -56,7 +56,8 @@ def test_strings_that_differ_in_these_values_only_are_not_searched_one_by_one(
 ) -> None:
     properties = [text % ((number,) * text.count(b"%d")) for number in (1, 20, 300)]
     expected = alone(properties)
-    assert tuple(peek_columns(properties)) == expected
+    for _ in range(SEEN):
+        assert tuple(peek_columns(properties)) == expected
     monkeypatch.delattr(property_columns, "peek_message_keys")
     assert tuple(peek_columns(properties)) == expected
 
@@ -75,7 +76,17 @@ def test_strings_that_differ_in_these_values_only_are_not_searched_one_by_one(
 @pytest.mark.parametrize("order", [1, -1])
 def test_strings_that_differ_in_more_are_searched(second: bytes, order: int) -> None:
     properties = [b"UNIQ_KEY\x01a\x02", second][::order]
-    for _ in range(2):
+    for _ in range(SEEN + 1):
+        assert tuple(peek_columns(properties)) == alone(properties)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("tail", [b"", b"\x02", b"\x02TAGS\x01"])
+def test_the_time_of_hostile_strings_is_linear(tail: bytes) -> None:
+    """Where an attempt to match starts at each name and reads to the end, this takes minutes."""
+    names = b"UNIQ_KEY\x01" * 3_600 + tail
+    properties = [b"UNIQ_KEY\x01a\x02TAGS\x01b\x02"] * 2 + [names] * 100
+    for _ in range(SEEN + 1):
         assert tuple(peek_columns(properties)) == alone(properties)
 
 

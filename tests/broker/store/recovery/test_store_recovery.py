@@ -12,10 +12,11 @@ from broker.store.dispatch.reput import ReputService
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import check_record
 from broker.store.message_store import PutMessageStatus
-from broker.store.recovery import log_scan
+from broker.store.recovery import log_scan, run_dispatcher
 from broker.store.recovery.run_dispatcher import DispatchedRun, RunDispatcher
 from broker.store.recovery.store_manifest import NAME as QUEUE_ENDS
 from broker.store.recovery.store_recovery import SYNC_FAILED
+from tests.support.killed_dispatch import Killed, killed_at_write
 
 
 @pytest.fixture
@@ -657,3 +658,61 @@ def test_a_clean_stop_after_a_failed_sync_needs_no_rewrite(stores, filled):
     store = stores.start()
     assert store.report.clean
     assert not any("a sync failed" in note for note in store.report.notes)
+
+
+# --- killed while it recovers ---------------------------------------------------------------------
+
+
+def nothing_lost(root: Path) -> None:
+    pass
+
+
+def a_queue_lost(root: Path) -> None:
+    shutil.rmtree(root / "consumequeue" / "TopicA" / "1")
+
+
+def power_lost(root: Path) -> None:
+    (root / "abort").write_bytes(b"")
+
+
+def power_and_a_queue_lost(root: Path) -> None:
+    power_lost(root)
+    a_queue_lost(root)
+
+
+@pytest.mark.parametrize("keys", [True, False])
+@pytest.mark.parametrize("index", [True, False])
+@pytest.mark.parametrize(
+    "lose",
+    [nothing_lost, a_queue_lost, power_lost, power_and_a_queue_lost],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize("rows", [3, 512])
+def test_a_kill_during_recovery_loses_no_unit(
+    stores, inner, monkeypatch, rows: int, lose, index: bool, keys: bool
+):
+    """Each start is killed at a later write, and the next one continues with its files."""
+    monkeypatch.setattr(run_dispatcher, "ROWS", rows)
+    config = stores.config(mapped_file_size_commit_log=16_384, message_index_enable=index)
+    store = stores.start(config)
+    for n in range(40):
+        if n == 20:
+            store = stores.reopen(store)
+        if n == 30:
+            store.reput.run = lambda *args: None  # stored, and killed before dispatch
+        properties = {"KEYS": f"k{n}"} if keys else {}
+        store.put_message(inner(queue_id=n % 3, body=b"%04d" % n * 60, properties=properties))
+        stores.clock.advance(1000)
+    stores.kill(store)
+    lose(stores.root)
+    for writes in range(60):
+        with killed_at_write(writes):
+            try:
+                store = stores.load(config)
+            except Killed:
+                continue
+        break
+    assert writes
+    assert numbers(store) == ALL
+    for n in range(40) if index and keys else ():
+        assert len(store.query_message("TopicA", f"k{n}", 9, 0, 1 << 62).buffers) == 1
