@@ -25,7 +25,7 @@ def config_rows(store: StoreDirectory, query: Query = ALL_ROWS) -> Iterator[Conf
     With ``query.topic`` the tables are reduced to the keys of that topic.
     """
     if store.path.is_file() and store.kind == CONFIG:
-        yield from _rows(store.path, query.topic)
+        yield from _rows(store, store.path, query.topic)
         return
     folder = store.folder(state.CONFIG_DIR) or store.path
     names = {
@@ -34,16 +34,16 @@ def config_rows(store: StoreDirectory, query: Query = ALL_ROWS) -> Iterator[Conf
         if path.is_file() and not path.name.endswith(TEMPORARY)
     }
     for name in sorted(names):
-        yield from _rows(folder / name, query.topic)
+        yield from _rows(store, folder / name, query.topic)
 
 
-def _rows(path: Path, topic: str | None) -> Iterator[ConfigRow | DamageRow]:
+def _rows(store: StoreDirectory, path: Path, topic: str | None) -> Iterator[ConfigRow | DamageRow]:
     problem = None
     for backup in (False, True):
         file = path.with_name(path.name + BACKUP) if backup else path
         try:
             data = read_all(file)
-            if data is None:
+            if data is None or (not data and path.name == TIMER_CHECK and store.is_running()):
                 continue
             value = _decode(path.name, data)
         except (StoreError, RemoteProtocolError) as error:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final, NamedTuple
 
 from broker.common.config.properties import parse_properties
@@ -46,7 +47,7 @@ _CONF_BYTES: Final = 1 << 20  # larger files are not read as a broker.conf
 
 
 class LogFile(NamedTuple):
-    """A CommitLog file: physical offset of its first byte and its length."""
+    """A file named after its first byte: path, start (in a CommitLog a physical offset), length."""
 
     path: Path
     start: int
@@ -114,7 +115,7 @@ class StoreDirectory:
                 self.kind, self.root = kind, folder.parent
                 return
         if self._numbered(path):
-            self.kind = self._kind_of_file(self._numbered(path)[0][0])
+            self.kind = self._kind_of_file(self._numbered(path)[0].path)
 
     def _place_file(self) -> None:
         path = self.path
@@ -143,17 +144,26 @@ class StoreDirectory:
         with open_bytes(path) as file:
             return _kind_of_bytes(file.data)
 
-    @staticmethod
-    def _numbered(folder: Path) -> list[tuple[Path, int]]:
-        """Return (file, start) of the files named after their first byte, in order."""
+    def _numbered(self, folder: Path) -> list[LogFile]:
+        """Return the files of a folder that are named after their first byte, in order.
+
+        A running broker creates a file empty and then sets its length: until then it is missing.
+        """
         try:
-            found = [(entry, file_start(entry.name)) for entry in folder.iterdir()]
+            entries = [(entry, file_start(entry.name)) for entry in folder.iterdir()]
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(
-            ((path, start) for path, start in found if start is not None and path.is_file()),
-            key=lambda item: item[1],
-        )
+        files = [
+            LogFile(path, start, length)
+            for path, start in entries
+            if start is not None and (length := _file_length(path)) is not None
+        ]
+        if not all(file.length for file in files) and self.is_running():
+            files = [file for file in files if file.length]
+        return sorted(files, key=lambda file: file.start)
+
+    def _starts(self, folder: Path) -> tuple[tuple[Path, int], ...]:
+        return tuple((path, start) for path, start, _ in self._numbered(folder))
 
     def folder(self, name: str) -> Path | None:
         """Return a folder below the root, None without a root."""
@@ -181,9 +191,7 @@ class StoreDirectory:
         return self._log_files_in(self.folder(state.COMMITLOG_DIR))
 
     def _log_files_in(self, folder: Path | None) -> list[LogFile]:
-        if folder is None:
-            return []
-        return [LogFile(path, start, path.stat().st_size) for path, start in self._numbered(folder)]
+        return [] if folder is None else self._numbered(folder)
 
     def unexpected_log_names(self) -> list[Path]:
         """Return files in the CommitLog folder that are not named after a physical offset."""
@@ -205,7 +213,7 @@ class StoreDirectory:
             return
         if self.root is None:
             if self.kind == CONSUMEQUEUE:
-                yield QueueFiles("", 0, "classic", self.path, tuple(self._numbered(self.path)))
+                yield QueueFiles("", 0, "classic", self.path, self._starts(self.path))
             return
         for name, kind in (
             (state.CONSUMEQUEUE_DIR, "classic"),
@@ -219,7 +227,7 @@ class StoreDirectory:
                         continue
                     number = int(folder.name)
                     if queue_id is None or number == queue_id:
-                        files = tuple(self._numbered(folder))
+                        files = self._starts(folder)
                         yield QueueFiles(topic_folder.name, number, kind, folder, files)
 
     def _is_wanted(self, folder: Path) -> bool:
@@ -298,6 +306,10 @@ class StoreDirectory:
         """Whether it is certain that no process holds the lock."""
         return lock_holder((self.root or self.path) / state.LOCK) == 0
 
+    def is_running(self) -> bool:
+        """Whether a process holds the lock of the store."""
+        return self.root is not None and bool(lock_holder(self.root / state.LOCK))
+
     def checkpoint(self) -> CheckpointRow | None:
         """Return the checkpoint, None if it is missing; RemoteProtocolError if it is too short.
 
@@ -307,7 +319,7 @@ class StoreDirectory:
         if path is None and self.root is not None:
             path = self.root / state.CHECKPOINT
         data = None if path is None else read_all(path)
-        if data is None or (not data and self.root is not None and self.state().held_by):
+        if data is None or (not data and self.is_running()):
             return None
         fields = checkpoint.decode_checkpoint(data)._asdict()
         for name in fields:
@@ -325,6 +337,15 @@ _FOLDERS: Final = {
     TIMERLOG: TIMERLOG,
     "consumequeue_ext": EXT,
 }
+
+
+def _file_length(path: Path) -> int | None:
+    """Return the length of a file, None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None  # a broker may have deleted it
+    return status.st_size if S_ISREG(status.st_mode) else None
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -157,6 +157,41 @@ def test_a_checkpoint_that_the_broker_is_creating_is_not_a_finding(
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("messages", [0, 20])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "commitlog/NEXT",
+        "consumequeue/orders/0/00000000000000000000",
+        "consumequeue/orders/0/00000000000000000600",
+        "index/20991126101530123",
+        "timerlog/00000000000000000000",
+        "config/timercheck",
+        "timerwheel",
+    ],
+)
+def test_a_file_that_the_broker_is_creating_is_not_a_finding(
+    opened: MessageStore, rng: random.Random, tmp_path: Path, name: str, messages: int, way: bool
+) -> None:
+    """A broker creates a file empty, and only then gives it its length."""
+    for number in range(messages):
+        sent = message(rng, number)
+        sent.topic, sent.queue_id = "orders", 0
+        assert opened.put_message(sent).status.name == "PUT_OK"
+    name = name.replace("NEXT", "00000000000000065536" if messages else "00000000000000000000")
+    path = tmp_path / "store" / name
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    if path.parent.name == "config":
+        (path.parent / "topics.json").write_text('{"topicConfigTable": {"orders": {}}}')
+    assert look(tmp_path / "store", way).findings == []
+    assert summarize(StoreDirectory(tmp_path / "store"))[1] == []
+    if not path.stat().st_size:
+        path.unlink()
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_copy_of_a_store_at_work_is_a_crashed_one(
     opened: MessageStore, rng: random.Random, tmp_path: Path, way: bool
 ) -> None:

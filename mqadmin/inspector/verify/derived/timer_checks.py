@@ -1,10 +1,12 @@
 """Compare timerwheel, timerlog and timercheck with each other and with the timer queue.
 
 Slots that were delivered (before lastReadTimeMs) are not examined: brokers leave them in the file.
-Beside a running broker only the lengths of the files are checked.
+A running broker changes one after the other: then only the lengths of those that are not empty are
+checked.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from broker.common.java import string_hash, to_int32
@@ -65,21 +67,28 @@ class _TimerChecks:
 
     def run(self, store: StoreDirectory, *, running: bool) -> None:
         files = self.files
+        if running:
+            self._checkpoint(used=False)
+            self._wheel_length(used=False)
+            return
         used = files.exist or bool(files.log_files)
         if not used and not self.queue_end:
             return
-        checkpoint = self._checkpoint(used)
-        if not self._wheel_length() or checkpoint is None or running:
+        checkpoint = self._checkpoint(used=used)
+        if checkpoint is not None:
+            self._positions(checkpoint)
+        if not self._wheel_length(used=True) or checkpoint is None:
             return
         self._timer_log(checkpoint.last_timer_log_flush_position)
         for position, slot in self.files.pending_slots(max(0, checkpoint.last_read_time)):
             self._slot(position, slot)
         self._missing(store, checkpoint)
 
-    def _checkpoint(self, used: bool) -> TimerCheckpoint | None:
+    def _checkpoint(self, *, used: bool) -> TimerCheckpoint | None:
+        """Return ``timercheck``; unless the files are ``used`` it may be missing or empty."""
         path = self.files.check_path
         try:
-            found = self.files.checkpoint()
+            found = self.files.checkpoint() if used or _length(path) else None
         except (RemoteProtocolError, StoreError) as error:
             self.findings.add("timerCheck", path, error.message)
             return None
@@ -90,6 +99,10 @@ class _TimerChecks:
         if min(found[:3]) < 0:
             self.findings.add("timerCheck", path, "it has positions below 0")
             return None
+        return found
+
+    def _positions(self, found: TimerCheckpoint) -> None:
+        path = self.files.check_path
         end = self.files.log_end
         if found.last_timer_log_flush_position > end:
             self.findings.add(
@@ -105,14 +118,16 @@ class _TimerChecks:
                 f"lastTimerQueueOffset is {found.last_timer_queue_offset}, the queue of"
                 f" {TIMER_TOPIC} ends at {self.queue_end}",
             )
-        return found
 
-    def _wheel_length(self) -> bool:
+    def _wheel_length(self, *, used: bool) -> bool:
+        """Whether ``timerwheel`` has its length; unless ``used`` it may be missing or empty."""
         path = self.files.wheel_path
-        if not path.is_file():
+        length = _length(path)
+        if not used and not length:
+            return False
+        if length is None:
             self.findings.add("timerWheel", path, "the file is missing", severity=self.severity)
             return False
-        length = path.stat().st_size
         if length != SLOTS * SLOT_SIZE:
             self.findings.add(
                 "timerWheel",
@@ -237,3 +252,8 @@ class _TimerChecks:
                 f" physical offset {first}",
                 severity=self.severity,
             )
+
+
+def _length(path: Path) -> int | None:
+    """Return the length of a file, None if it is missing."""
+    return path.stat().st_size if path.is_file() else None
