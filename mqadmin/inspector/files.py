@@ -62,17 +62,20 @@ def _data_end(fd: int, size: int) -> int:
 
 
 @contextmanager
-def open_bytes(path: Path, *, sequential: bool = False) -> Iterator[FileBytes]:
+def open_bytes(
+    path: Path, *, sequential: bool = False, follow: bool = False
+) -> Iterator[FileBytes]:
     """Open a file for reading; StoreError if that fails.
 
-    ``sequential`` advises the kernel that the file is read from start to end.
+    ``sequential`` advises the kernel that the file is read from start to end. With ``follow`` a
+    small file is mapped too: the bytes then contain what a broker writes later.
     """
     view: mmap.mmap | None = None
     fd = -1
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         size = os.fstat(fd).st_size
-        if size <= READ_WHOLE_BYTES:
+        if size <= (0 if follow else READ_WHOLE_BYTES):
             data = _read(fd, size)
             file = FileBytes(path, data, len(data))
         else:

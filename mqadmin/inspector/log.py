@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -17,6 +18,7 @@ from broker.store.format.commitlog import (
     LogRecord,
     Unwritten,
     check_record,
+    file_name,
     is_plausible,
     own_offset,
     read_record,
@@ -24,12 +26,14 @@ from broker.store.format.commitlog import (
     store_timestamp,
 )
 from broker.store.format.lost_sectors import LOST_PROPERTIES, find_lost_part
+from broker.store.format.state import COMMITLOG_DIR
 from broker.store.format.vectorized.record_count import Tally, walk_compiled, walk_plain
 from mqadmin.inspector.damage import WARNING, damage_row, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import RELEASE_BYTES, FileBytes, open_bytes
 from mqadmin.inspector.rows import DamageRow
 
+_NOWHERE: Final = (LogFile(Path(), 0, 0), None)
 # Bound of the backward search for the start of a record.
 _LONGEST: Final = 16 << 20
 
@@ -355,9 +359,11 @@ class LogReader:
     FILES = 64
 
     def __init__(self, store: StoreDirectory) -> None:
-        self._files = store.log_files()
-        self._starts = [file.start for file in self._files]
-        self._open: dict[int, tuple[FileBytes, ExitStack]] = {}
+        self._store = store
+        self._folder = store.folder(COMMITLOG_DIR) or store.path
+        self._open: dict[int, tuple[FileBytes, ExitStack]] = {}  # by start
+        self._list()
+        self.min_offset = self._starts[0] if self._starts else None
 
     def __enter__(self) -> "LogReader":
         return self
@@ -365,34 +371,41 @@ class LogReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def min_offset(self) -> int | None:
-        """Physical offset of the start of the log, None without files."""
-        return self._starts[0] if self._starts else None
-
     def record(self, physical_offset: int) -> tuple[FileBytes, LogRecord] | None:
         """Return the record with that physical offset, in its header too; None if there is none."""
-        number = bisect_right(self._starts, physical_offset) - 1
-        if number < 0:
+        (_, start, _), file = self.place(physical_offset) or _NOWHERE
+        if file is None or not is_plausible(file.data, physical_offset - start, start):
             return None
-        start = self._starts[number]
-        position = physical_offset - start
-        if position >= self._files[number].length:
-            return None
-        file = self._opened(number)
-        if file is None or not is_plausible(file.data, position, start):
-            return None
-        return file, read_record(file.data, position, start)
+        return file, read_record(file.data, physical_offset - start, start)
 
     def place(self, physical_offset: int) -> tuple[LogFile, FileBytes | None] | None:
         """Return the file that contains an offset, and its bytes (None if unreadable)."""
+        file = self._file(physical_offset)
+        if file is None and physical_offset >= self._end and self._is_continued():
+            self._list()
+            file = self._file(physical_offset)
+        return None if file is None else (file, self._opened(file))
+
+    def _list(self) -> None:
+        self._files = self._store.log_files()
+        self._starts = [file.start for file in self._files]
+        self._end = max((file.start + file.length for file in self._files), default=0)
+
+    def _is_continued(self) -> bool:
+        """Whether a broker has created the file after the last one."""
+        try:
+            return (self._folder / file_name(self._end)).stat().st_size > 0
+        except OSError:
+            return False
+
+    def _file(self, physical_offset: int) -> LogFile | None:
         number = bisect_right(self._starts, physical_offset) - 1
         if number < 0 or physical_offset >= self._starts[number] + self._files[number].length:
             return None
-        return self._files[number], self._opened(number)
+        return self._files[number]
 
-    def _opened(self, number: int) -> FileBytes | None:
-        known = self._open.get(number)
+    def _opened(self, file: LogFile) -> FileBytes | None:
+        known = self._open.get(file.start)
         if known is not None:
             return known[0]
         if len(self._open) >= self.FILES:
@@ -400,11 +413,11 @@ class LogReader:
             stack.close()
         stack = ExitStack()
         try:
-            file = stack.enter_context(open_bytes(self._files[number].path))
+            opened = stack.enter_context(open_bytes(file.path, follow=True))
         except StoreError:
             return None
-        self._open[number] = file, stack
-        return file
+        self._open[file.start] = opened, stack
+        return opened
 
     def close(self) -> None:
         """Close the files."""

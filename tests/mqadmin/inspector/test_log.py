@@ -255,6 +255,25 @@ def test_a_reader_gives_records_only_where_they_begin(made: Any) -> None:
             assert log.record(offset) is None
 
 
+def test_a_reader_finds_a_file_that_a_broker_creates_later(made: Any) -> None:
+    offset, _ = made.places[-1]
+    path, _ = made.file_of(offset)
+    good = path.read_bytes()
+    for later in path.parent.iterdir():
+        if later.name >= path.name:
+            later.unlink()
+    with LogReader(StoreDirectory(made.root)) as log:
+        assert log.record(offset) is None
+        path.write_bytes(b"")  # created, then its length is set, then a record is written
+        assert log.record(offset) is None
+        path.write_bytes(bytes(len(good)))
+        assert log.record(offset) is None
+        with path.open("r+b") as file:
+            file.write(good)
+        assert log.record(offset) is not None
+        assert log.record(made.places[0][0]) is not None
+
+
 def test_a_reader_keeps_few_files_open(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogReader, "FILES", 1)
     with LogReader(StoreDirectory(made.root)) as log:
