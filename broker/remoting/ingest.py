@@ -42,10 +42,10 @@ SMALL_TURNS: Final = 4
 """Turns of few frames in a row after which reads are served where they arrive."""
 
 SMALL_ITERATIONS: Final = 32
-"""Iterations of few frames in a row after which short reads are not looked at for a while."""
+"""Iterations of few frames in a row after which short reads are not counted for a while."""
 
-RESTING_ITERATIONS: Final = 64
-"""Iterations in which short reads are served unseen; to look at each costs 2 us."""
+UNCOUNTED_ITERATIONS: Final = 64
+"""Iterations in which short reads are served without counting their frames (2 us each)."""
 
 LEAST_SEND: Final = 128
 """A shorter read than so many bytes per frame does not have that many sends."""
@@ -165,7 +165,7 @@ class TurnReads:
         self._iteration = -1
         self._seen = 0  # frames of this iteration that were served where they arrived
         self._small = 0  # iterations of few frames in a row
-        self._rests_until = -1  # iteration from which on short reads are looked at
+        self._uncounted_until = -1  # iteration from which on short reads are counted
 
     @property
     def pending(self) -> int:
@@ -184,7 +184,7 @@ class TurnReads:
         else:
             least = ingest.least_frames
             short = len(data) < least * LEAST_SEND
-            if short and self._owner.share.iteration < self._rests_until:
+            if short and self._owner.share.iteration < self._uncounted_until:
                 return data
             decoder = peer.decoder
             if decoder.failure is not None:
@@ -223,14 +223,14 @@ class TurnReads:
             self._small += 1
             if self._small >= SMALL_ITERATIONS:
                 self._small -= SMALL_TURNS
-                self._rests_until = iteration + RESTING_ITERATIONS
+                self._uncounted_until = iteration + UNCOUNTED_ITERATIONS
             self._seen = 0
         self._seen += frames
         if self._seen < least:
             return False
         self._collecting = SMALL_TURNS
         self._small = 0
-        self._rests_until = -1
+        self._uncounted_until = -1
         return True
 
     def _end_turn(self) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from stat import S_ISREG
 from typing import Final, NamedTuple
 
 from broker.common.config.properties import parse_properties
@@ -11,7 +10,7 @@ from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from broker.store.format import checkpoint, indexfile, state
 from broker.store.format.commitlog import file_start, own_offset
 from broker.store.format.consumequeue import decode_batch_unit, decode_unit, is_pre_blank
-from mqadmin.inspector.files import lock_holder, open_bytes, read_all
+from mqadmin.inspector.files import file_length, lock_holder, open_bytes, read_all
 from mqadmin.inspector.rows import CheckpointRow, StateRow
 
 COMMITLOG: Final = "commitlog"
@@ -156,7 +155,7 @@ class StoreDirectory:
         files = [
             LogFile(path, start, length)
             for path, start in entries
-            if start is not None and (length := _file_length(path)) is not None
+            if start is not None and (length := file_length(path)) is not None
         ]
         if not all(file.length for file in files) and self.is_running():
             files = [file for file in files if file.length]
@@ -337,15 +336,6 @@ _FOLDERS: Final = {
     TIMERLOG: TIMERLOG,
     "consumequeue_ext": EXT,
 }
-
-
-def _file_length(path: Path) -> int | None:
-    """Return the length of a file, None if there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None  # a broker may have deleted it
-    return status.st_size if S_ISREG(status.st_mode) else None
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final, cast
 
 from broker.errors import StoreError
@@ -68,7 +69,7 @@ def open_bytes(
     """Open a file for reading; StoreError if that fails.
 
     ``sequential`` advises the kernel that the file is read from start to end. With ``follow`` a
-    small file is mapped too: the bytes then contain what a broker writes later.
+    small file is mapped too: later writes of a broker show in its bytes.
     """
     view: mmap.mmap | None = None
     fd = -1
@@ -105,6 +106,15 @@ def _read(fd: int, size: int) -> bytes:
         pieces.append(piece)
         size -= len(piece)
     return b"".join(pieces)
+
+
+def file_length(path: Path) -> int | None:
+    """Return the length of a file, None if there is none: a broker may have deleted it."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size if S_ISREG(status.st_mode) else None
 
 
 def read_all(path: Path) -> bytes | None:

@@ -26,7 +26,7 @@ from broker.store.format.consumequeue import (
 )
 from mqadmin.inspector.damage import ERROR, REPAIR, WARNING, damage_row, found
 from mqadmin.inspector.directory import QueueFiles
-from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.files import FileBytes, file_length, open_bytes
 from mqadmin.inspector.rows import DamageRow
 
 _PIECE: Final = 1 << 16  # bytes per step of the search for a unit after empty ones
@@ -59,7 +59,7 @@ class _Scan:
 def scan_queue(queue: QueueFiles) -> Iterator[Unit | DamageRow]:
     """Yield the units of a queue over all files, without pre-blank units, and corruption."""
     scan = _Scan(queue)
-    lengths = [_length(path) for path, _ in queue.files]
+    lengths = [file_length(path) or 0 for path, _ in queue.files]
     counts = Counter(lengths)
     usual = max(counts, key=lambda length: (counts[length], length), default=0)
     for number, (path, start) in enumerate(queue.files):
@@ -75,13 +75,6 @@ def scan_queue(queue: QueueFiles) -> Iterator[Unit | DamageRow]:
             continue
         if scan.ended:
             return
-
-
-def _length(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _gap(path: Path, before: int, start: int) -> Iterator[DamageRow]:

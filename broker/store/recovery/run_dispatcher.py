@@ -11,14 +11,12 @@ loops; it needs numba and takes time to load.
 **Source:** no Java counterpart; RocketMQ dispatches record by record in recovery too.
 """
 
-from collections.abc import Sequence
 from itertools import pairwise
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from broker.common.sysflag import TRANSACTION_PREPARED
 from broker.store.consumequeue.consume_queue import ConsumeQueue
-from broker.store.dispatch.dispatch_rows import DispatchRow, read_rows
+from broker.store.dispatch.dispatch_rows import read_rows
 from broker.store.dispatch.reput import ReputService
 from broker.store.format.consumequeue import UNIT_SIZE, UNIT_STRUCT
 from broker.store.format.property_columns import peek_columns
@@ -42,6 +40,19 @@ class DispatchedRun(NamedTuple):
     next_position: int
     last_timestamp: int = 0
     newest_timestamp: int = 0
+
+
+class _Columns(NamedTuple):
+    """Each field of :data:`~broker.store.dispatch.dispatch_rows.DispatchRow`, of all records."""
+
+    physical_offset: tuple[int, ...]
+    size: tuple[int, ...]
+    store_timestamp: tuple[int, ...]
+    sys_flag: tuple[int, ...]
+    queue_offset: tuple[int, ...]
+    queue_id: tuple[int, ...]
+    topic: tuple[bytes, ...]
+    properties: tuple[bytes, ...]
 
 
 class RunDispatcher:
@@ -75,60 +86,67 @@ class RunDispatcher:
         )
         if not rows:
             return DispatchedRun(0, position)
-        self._dispatch(file, rows, validator)
-        stored = list(map(itemgetter(2), rows))
+        columns = _Columns._make(zip(*rows, strict=True))
+        self._dispatch(file, columns, validator)
+        stored = columns.store_timestamp
         return DispatchedRun(len(rows), after, stored[-1], max(stored))
 
     def _dispatch(
-        self, file: MappedFile, rows: list[DispatchRow], validator: QueueOffsetValidator
+        self, file: MappedFile, columns: "_Columns", validator: QueueOffsetValidator
     ) -> None:
-        keys, tags = peek_columns(list(map(itemgetter(7), rows)))
+        keys, tags = peek_columns(columns.properties)
         of_queue: dict[tuple[bytes, int], list[int]] = {}
-        for number, row in enumerate(rows):
-            of_queue.setdefault((row[6], row[5]), []).append(number)
+        for number, key in enumerate(zip(columns.topic, columns.queue_id, strict=True)):
+            of_queue.setdefault(key, []).append(number)
         reput = self._reput
         code = reput.tag_codes.code
-        prefixes = [0] * len(rows)
+        physical, sys_flag = columns.physical_offset, columns.sys_flag
+        records = len(physical)
+        prefixes = [0] * records
         singly: list[int] = []
         for (name, queue_id), numbers in of_queue.items():
             topic = self._queues.topic_of_data(name)
             # All rows of a queue take the same path, so that they keep their order. Damaged names
             # can be those of one topic once decoded.
-            group = [rows[number] for number in numbers]
             plain = not (topic.special or topic.batch or topic.data != name or queue_id < 0)
-            plain = plain and not any(row[3] & TRANSACTION_PREPARED for row in group)
-            if plain:
+            if plain and not any(sys_flag[number] & TRANSACTION_PREPARED for number in numbers):
                 codes = [code(tags[number]) if tags[number] else 0 for number in numbers]
-                plain = self._place(self._queues.queue(topic, queue_id), group, codes, validator)
+                queue = self._queues.queue(topic, queue_id)
+                plain = self._place(queue, columns, numbers, codes, validator)
+            else:
+                plain = False
             if not plain:
                 singly += numbers
             for number in numbers:
                 prefixes[number] = topic.key_prefix
         singly.sort()
-        for before, number in pairwise([-1, *singly, len(rows)]):
+        for before, number in pairwise([-1, *singly, records]):
+            between = slice(before + 1, number)
             if reput.index is not None and before + 1 < number:
-                between = rows[before + 1 : number]
                 reput.index.put_batch(
-                    prefixes[before + 1 : number],
-                    list(map(itemgetter(0), between)),
-                    keys[before + 1 : number],
-                    list(map(itemgetter(2), between)),
+                    prefixes[between],
+                    physical[between],
+                    keys[between],
+                    columns.store_timestamp[between],
                 )
-            if number < len(rows):
-                position = rows[number][0] - file.start
+            if number < records:
+                position = physical[number] - file.start
                 reput.dispatch_record(reput.read(file.mapping, position, file.start))
-        reput.last_store_timestamp = rows[-1][2]
-        reput.dispatched += len(rows) - len(singly)
+        reput.last_store_timestamp = columns.store_timestamp[-1]
+        reput.dispatched += records - len(singly)
 
     def _place(
         self,
         queue: ConsumeQueue,
-        group: Sequence[DispatchRow],
+        columns: "_Columns",
+        numbers: list[int],
         codes: list[int],
         validator: QueueOffsetValidator,
     ) -> bool:
         """Store the units of a queue's records; False if they must be dispatched one by one."""
-        physical, sizes, _, _, offsets, *_ = zip(*group, strict=True)
+        physical = [columns.physical_offset[number] for number in numbers]
+        sizes = [columns.size[number] for number in numbers]
+        offsets = [columns.queue_offset[number] for number in numbers]
         skip = self._reput.skip
         if skip is not None:
             gone = skip(queue.topic, physical[0])
@@ -136,8 +154,8 @@ class RunDispatcher:
                 return False
             if gone:
                 return True
-        first, count = offsets[0], len(group)
-        if offsets != tuple(range(first, first + count)):
+        first, count = offsets[0], len(numbers)
+        if offsets != list(range(first, first + count)):
             return False
         if not queue.first_offset <= first <= queue.max_offset:
             return False

@@ -32,7 +32,7 @@ from broker.store.format.consumequeue import (
 )
 from mqadmin.inspector.damage import WARNING, damage_row
 from mqadmin.inspector.directory import QueueFiles, StoreDirectory
-from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.files import FileBytes, file_length, open_bytes
 from mqadmin.inspector.store_manifest import DeletedTopics, read_queue_ends
 from mqadmin.inspector.verify.report import Findings
 
@@ -249,7 +249,7 @@ def usual_lengths(store: StoreDirectory) -> dict[str, int]:
     """
     lengths: dict[str, list[int]] = {"classic": [], "batch": []}
     for queue in store.queue_files():
-        lengths[queue.kind] += [size for path, _ in queue.files if (size := path.stat().st_size)]
+        lengths[queue.kind] += [size for path, _ in queue.files if (size := file_length(path))]
     return {
         # Of two equally common lengths, the longer one: a shorter file was truncated.
         kind: max(found, key=lambda length: (counts[length], length), default=0)
@@ -316,7 +316,7 @@ class QueueTable:
 
     def _report_unreadable(self, found: QueueFiles) -> None:
         for path, _ in found.files:
-            if not len(self.files.get(path)) and path.stat().st_size:
+            if not len(self.files.get(path)) and file_length(path):
                 self.findings.add("unreadable", path, f"cannot read {path}: its units are unknown")
 
     def __iter__(self) -> Iterator[Queue]:
@@ -378,7 +378,7 @@ class QueueTable:
     def _files_are_sound(self, found: QueueFiles) -> bool:
         """Report files that a broker would not load, and gaps; False if any was reported."""
         size = BATCH_UNIT_SIZE if found.kind == "batch" else UNIT_SIZE
-        lengths = [path.stat().st_size for path, _ in found.files]
+        lengths = [file_length(path) or 0 for path, _ in found.files]
         usual = self._usual[found.kind]
         sound = True
         key = (found.topic, found.queue_id)

@@ -56,6 +56,7 @@ from mqadmin.inspector.verify.config_checks import (
 from mqadmin.inspector.verify.derived.ext_checks import check_extensions
 from mqadmin.inspector.verify.derived.static_topic_checks import check_static_topics
 from mqadmin.inspector.verify.derived.timer_checks import check_timers
+from mqadmin.inspector.verify.expiry import while_files_stay
 from mqadmin.inspector.verify.index_checks import IndexChecks, plain_columns
 from mqadmin.inspector.verify.log_walk import ColumnWalk, has_columns
 from mqadmin.inspector.verify.queue_checks import OpenFiles, QueueTable, written_units
@@ -119,7 +120,7 @@ def verify(
     ``progress`` is called repeatedly with (phase, bytes done, total bytes; total 0: unknown).
     Raises StoreError if the files cannot be read.
     """
-    return _Run(store, options or VerifyOptions(), progress).run()
+    return while_files_stay(store, lambda: _Run(store, options or VerifyOptions(), progress).run())
 
 
 class _Run:

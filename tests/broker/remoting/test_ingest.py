@@ -8,9 +8,9 @@ from broker.remoting import ingest as seam
 from broker.remoting.endpoint import Endpoint
 from broker.remoting.ingest import (
     MAX_LEFT,
-    RESTING_ITERATIONS,
     SMALL_ITERATIONS,
     SMALL_TURNS,
+    UNCOUNTED_ITERATIONS,
     Segment,
     count_frames,
     starts_with_send,
@@ -198,12 +198,12 @@ def test_after_large_turns_some_small_ones_wait_for_the_end_of_the_iteration(run
     run(main())
 
 
-def test_short_reads_are_looked_at_now_and_then(run, attach, turns, monkeypatch) -> None:
-    """While iterations have few frames; a long read is looked at always."""
-    looked_at = []
+def test_short_reads_are_counted_now_and_then(run, attach, turns, monkeypatch) -> None:
+    """While iterations have few frames; a long read is counted always."""
+    counted_reads = []
 
     def counted(data, start):
-        looked_at.append(data)
+        counted_reads.append(data)
         return count_frames(data, start)
 
     monkeypatch.setattr(seam, "count_frames", counted)
@@ -213,16 +213,16 @@ def test_short_reads_are_looked_at_now_and_then(run, attach, turns, monkeypatch)
         server = Server(Taking(), attach, turns)
         for _ in range(SMALL_ITERATIONS):
             assert await server.turn(*few) == [[1], [], []]
-        looked_at.clear()
-        for _ in range(10 * (RESTING_ITERATIONS + SMALL_TURNS)):
+        counted_reads.clear()
+        for _ in range(10 * (UNCOUNTED_ITERATIONS + SMALL_TURNS)):
             assert await server.turn(*few) == [[1], [], []]
-        assert 0 < len(looked_at) <= 10 * (SMALL_TURNS + 1)
+        assert 0 < len(counted_reads) <= 10 * (SMALL_TURNS + 1)
         assert not server.endpoint.ingest.offered
         await server.turn(*few, *many)
         assert server.endpoint.ingest.offered == [[many[0][1]]]
-        looked_at.clear()
+        counted_reads.clear()
         assert await server.turn(*few) == [[1], [], []]
-        assert looked_at
+        assert counted_reads
 
     run(main())
 
@@ -233,7 +233,7 @@ def test_many_connections_are_found_after_few(run, attach, turns) -> None:
         for _ in range(10 * SMALL_ITERATIONS):
             await server.turn((0, frame(1, body=b"few")))
         reads = [(number, 2 * frame(number, body=b"few")) for number in range(3)]
-        for _ in range(RESTING_ITERATIONS + 2):
+        for _ in range(UNCOUNTED_ITERATIONS + 2):
             await server.turn(*reads)
         assert server.endpoint.ingest.offered
 

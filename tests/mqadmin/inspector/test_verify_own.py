@@ -1,5 +1,6 @@
 """Stores that our own engine writes verify without findings: open, stopped, crashed, grown."""
 
+import os
 import random
 import shutil
 import threading
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore
@@ -240,6 +242,59 @@ def test_nothing_is_found_while_messages_come_in(
     stop.set()
     watcher.join()
     assert failures == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_nothing_is_found_while_the_broker_deletes_expired_files(
+    rng: random.Random,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    batch: int,
+    way: bool,
+) -> None:
+    """The files are deleted at each moment at which a file is about to be opened."""
+    moments = 0
+    while deleted_at(moments, batch, tmp_path / str(moments), rng, monkeypatch, way):
+        moments += 1
+    assert moments > 10
+
+
+def deleted_at(
+    moment: int,
+    batch: int,
+    folder: Path,
+    rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
+    way: bool,
+) -> bool:
+    """Verify a store that deletes files when file ``moment`` is opened; False if none is."""
+    root = folder / "store"
+    settings = structs.replace(config(root), file_reserved_time=0, delete_file_batch_max=batch)
+    store = MessageStore(structs.replace(settings, mapped_file_size_commit_log=16_384))
+    store.load()
+    store.start()
+    for number in range(300):
+        store.put_message(message(rng, number))
+    store.flush()
+    real = os.open
+    opens = moment
+
+    def count(path: str, flags: int, *arguments: int) -> int:
+        nonlocal opens
+        opens -= 1
+        if opens == -1:
+            report = store.clean_expired(manual=True)
+            assert len(report.removed_commit_log_files) >= min(batch, 2)
+        return real(path, flags, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", count)
+        found = look(root, way)
+    store.shutdown()
+    assert found.findings == [], moment
+    shutil.rmtree(folder)
+    return opens < 0
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -204,8 +204,9 @@ def _binary_header(data, at, stop, head, found):
             return False
         value_at = name_end + 4
         at = value_at + u32(data, name_end)
-        ascii = at <= stop and is_ascii(data, name_at, name_end) and is_ascii(data, value_at, at)
-        if not ascii:
+        if at > stop:
+            return False
+        if not (is_ascii(data, name_at, name_end) and is_ascii(data, value_at, at)):
             return False
         # Java reads empty text as null.
         if at > value_at:

@@ -6,7 +6,6 @@ checked.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from broker.common.java import string_hash, to_int32
@@ -26,6 +25,7 @@ from mqadmin.inspector.damage import ERROR, WARNING
 from mqadmin.inspector.delayed.timer_files import MAGIC_DELETE, TimerFiles
 from mqadmin.inspector.delayed.timers import record_at, timer_messages
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.files import file_length
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.verify.report import Findings
 from mqadmin.system_topics.timers import recalled_key, roll_times, timer_row
@@ -88,7 +88,7 @@ class _TimerChecks:
         """Return ``timercheck``; unless the files are ``used`` it may be missing or empty."""
         path = self.files.check_path
         try:
-            found = self.files.checkpoint() if used or _length(path) else None
+            found = self.files.checkpoint() if used or file_length(path) else None
         except (RemoteProtocolError, StoreError) as error:
             self.findings.add("timerCheck", path, error.message)
             return None
@@ -122,7 +122,7 @@ class _TimerChecks:
     def _wheel_length(self, *, used: bool) -> bool:
         """Whether ``timerwheel`` has its length; unless ``used`` it may be missing or empty."""
         path = self.files.wheel_path
-        length = _length(path)
+        length = file_length(path)
         if not used and not length:
             return False
         if length is None:
@@ -252,8 +252,3 @@ class _TimerChecks:
                 f" physical offset {first}",
                 severity=self.severity,
             )
-
-
-def _length(path: Path) -> int | None:
-    """Return the length of a file, None if it is missing."""
-    return path.stat().st_size if path.is_file() else None
