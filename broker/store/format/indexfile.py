@@ -18,6 +18,7 @@ non-standard size :func:`probe_slot_count` derives them.
 
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -364,11 +365,11 @@ def scan_entries(buf: Buffer, slots: int = SLOTS) -> Iterator[IndexEntry]:
 def probe_slot_count(buf: Buffer) -> int:
     """Derive the number of slots of a file from its contents; 0 if none fits or it has no entries.
 
-    A file of standard length has the standard number. Otherwise each number that leaves space for
-    a whole number of entries is tried: the first and last entry must match the header's offsets,
-    entry 0 must be zeros, and each used slot must contain the number of its newest entry. Entries
-    of a record at physical offset 0 look like an empty region: a number that explains every used
-    slot is preferred.
+    A file of standard length has the standard number. Otherwise each number up to 1,000,000, and
+    the standard one, that leaves space for a whole number of entries is tried: the first and last
+    entry must match the header's offsets, entry 0 must be zeros, and each used slot must contain
+    the number of its newest entry. Entries of a record at physical offset 0 look like an empty
+    region: a number that explains every used slot is preferred.
     """
     if len(buf) == FILE_SIZE:
         return SLOTS
@@ -377,12 +378,14 @@ def probe_slot_count(buf: Buffer) -> int:
         return 0
     room = len(buf) - HEADER_SIZE
     # 4 x slots + 20 x entries = room, so slots mod 5 = (room / 4) mod 5.
-    if room % SLOT_SIZE:
+    step = ENTRY_SIZE // SLOT_SIZE
+    first, odd = room // SLOT_SIZE % step, room % SLOT_SIZE
+    most = (room - count * ENTRY_SIZE) // SLOT_SIZE
+    if odd:
         return 0
-    first = room // SLOT_SIZE % (ENTRY_SIZE // SLOT_SIZE)
-    most = min((room - count * ENTRY_SIZE) // SLOT_SIZE, _PROBE_SLOTS)
+    tried = range(first or step, min(most, _PROBE_SLOTS) + 1, step)
     fits = 0
-    for slots in range(first or ENTRY_SIZE // SLOT_SIZE, most + 1, ENTRY_SIZE // SLOT_SIZE):
+    for slots in chain(tried, [SLOTS] if most >= SLOTS and SLOTS % step == first else []):
         used = _used_slots(buf, slots, count)
         if used:
             table = bytes(buf[HEADER_SIZE : HEADER_SIZE + slots * SLOT_SIZE])

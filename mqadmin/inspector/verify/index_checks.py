@@ -262,12 +262,13 @@ class IndexChecks:
         shapes: dict[int, int] = {}
         previous: IndexFileCheck | None = None
         kept = 0
+        newest = max((path.name for path in paths if path.name.isdecimal()), default="")
         for path in paths:
             if not path.name.isdecimal():
                 self.findings.add("name", path, "not named after a time", severity=WARNING)
                 continue
             self.present += 1
-            live = self.running and path == paths[-1]
+            live = self.running and path.name == newest
             try:
                 with open_bytes(path) as file:
                     if live and not any(file.data[: HEADER_SIZE + 1]):

@@ -11,6 +11,7 @@ from broker.store.format import indexfile
 from broker.store.format.indexfile import (
     ENTRY_SIZE,
     FILE_SIZE,
+    SLOTS,
     IndexEntry,
     IndexHeader,
     decode_entry,
@@ -161,7 +162,7 @@ def test_lookup_equals_a_dictionary(rng: random.Random) -> None:
 def test_the_number_of_slots_is_worked_out(rng: random.Random, java_files: list[bytes]) -> None:
     for data in java_files:
         assert probe_slot_count(data) == 5
-    for slots in (1, 7, 40, 101):
+    for slots in (1, 7, 40, 101, SLOTS):
         puts = [(rng.randrange(1 << 31), 100 * n, 1_700_000_000_000 + 10 * n) for n in range(60)]
         assert probe_slot_count(build(puts, slots, 150)) == slots
 
