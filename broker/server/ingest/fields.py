@@ -1,4 +1,4 @@
-"""The texts that `scan` compares, from their declarations: names of fields and properties."""
+"""Tables that `scan` reads: names of fields and properties, and those of JSON text."""
 
 from typing import TYPE_CHECKING, Final
 
