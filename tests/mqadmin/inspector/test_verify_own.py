@@ -56,6 +56,14 @@ def message(rng: random.Random, number: int) -> MessageExtBrokerInner:
     )
 
 
+def put_orders(store: MessageStore, rng: random.Random, messages: int) -> None:
+    """Put messages to queue 0 of one topic."""
+    for number in range(messages):
+        sent = message(rng, number)
+        sent.topic, sent.queue_id = "orders", 0
+        assert store.put_message(sent).status.name == "PUT_OK"
+
+
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[MessageStore]:
     store = MessageStore(config(tmp_path / "store"))
@@ -107,10 +115,7 @@ def test_a_file_that_a_failed_put_created_is_not_a_finding(
     opened: MessageStore, rng: random.Random, tmp_path: Path, units: int, stopped: bool, way: bool
 ) -> None:
     """A put reserves space for its unit; if the log then has none, a file of 30 units is empty."""
-    for number in range(units):
-        sent = message(rng, number)
-        sent.topic, sent.queue_id = "orders", 0
-        assert opened.put_message(sent).status.name == "PUT_OK"
+    put_orders(opened, rng, units)
     queues = opened.queue_table
     queues.queue(queues.topic("orders"), 0).ensure_capacity(units)
     folder = tmp_path / "store" / "consumequeue" / "orders" / "0"
@@ -176,10 +181,7 @@ def test_a_file_that_the_broker_is_creating_is_not_a_finding(
     opened: MessageStore, rng: random.Random, tmp_path: Path, name: str, messages: int, way: bool
 ) -> None:
     """A broker creates a file empty, and only then gives it its length."""
-    for number in range(messages):
-        sent = message(rng, number)
-        sent.topic, sent.queue_id = "orders", 0
-        assert opened.put_message(sent).status.name == "PUT_OK"
+    put_orders(opened, rng, messages)
     name = name.replace("NEXT", "00000000000000065536" if messages else "00000000000000000000")
     path = tmp_path / "store" / name
     if not path.exists():
