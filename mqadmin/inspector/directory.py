@@ -113,8 +113,8 @@ class StoreDirectory:
             if kind is not None and (depth == 0 or kind in (CONSUMEQUEUE, EXT)):
                 self.kind, self.root = kind, folder.parent
                 return
-        if self._numbered(path):
-            self.kind = self._kind_of_file(self._numbered(path)[0].path)
+        if self.numbered(path):
+            self.kind = self._kind_of_file(self.numbered(path)[0].path)
 
     def _place_file(self) -> None:
         path = self.path
@@ -143,26 +143,8 @@ class StoreDirectory:
         with open_bytes(path) as file:
             return _kind_of_bytes(file.data)
 
-    def _numbered(self, folder: Path) -> list[LogFile]:
-        """Return the files of a folder that are named after their first byte, in order.
-
-        A running broker creates a file empty and then sets its length: until then it is missing.
-        """
-        try:
-            entries = [(entry, file_start(entry.name)) for entry in folder.iterdir()]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        files = [
-            LogFile(path, start, length)
-            for path, start in entries
-            if start is not None and (length := file_length(path)) is not None
-        ]
-        if not all(file.length for file in files) and self.is_running():
-            files = [file for file in files if file.length]
-        return sorted(files, key=lambda file: file.start)
-
     def _starts(self, folder: Path) -> tuple[tuple[Path, int], ...]:
-        return tuple((path, start) for path, start, _ in self._numbered(folder))
+        return tuple((path, start) for path, start, _ in self.numbered(folder))
 
     def folder(self, name: str) -> Path | None:
         """Return a folder below the root, None without a root."""
@@ -190,7 +172,25 @@ class StoreDirectory:
         return self._log_files_in(self.folder(state.COMMITLOG_DIR))
 
     def _log_files_in(self, folder: Path | None) -> list[LogFile]:
-        return [] if folder is None else self._numbered(folder)
+        return [] if folder is None else self.numbered(folder)
+
+    def numbered(self, folder: Path) -> list[LogFile]:
+        """Return the files of a folder that are named after their first byte, in order.
+
+        A running broker creates a file empty and then sets its length: until then it is missing.
+        """
+        try:
+            entries = [(entry, file_start(entry.name)) for entry in folder.iterdir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        files = [
+            LogFile(path, start, length)
+            for path, start in entries
+            if start is not None and (length := file_length(path)) is not None
+        ]
+        if not all(file.length for file in files) and self.is_running():
+            files = [file for file in files if file.length]
+        return sorted(files, key=lambda file: file.start)
 
     def unexpected_log_names(self) -> list[Path]:
         """Return files in the CommitLog folder that are not named after a physical offset."""
@@ -307,7 +307,7 @@ class StoreDirectory:
 
     def is_running(self) -> bool:
         """Whether a process holds the lock of the store."""
-        return self.root is not None and bool(lock_holder(self.root / state.LOCK))
+        return self.root is not None and bool(self.state().held_by)
 
     def checkpoint(self) -> CheckpointRow | None:
         """Return the checkpoint, None if it is missing; RemoteProtocolError if it is too short.

@@ -103,7 +103,7 @@ def plan_copy(store: StoreDirectory, output: Path) -> CopyPlan:
     root = check_places(store, output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigError(f"{output} exists and is not empty", "name a directory that is new")
-    running = bool(store.state().held_by)
+    running = store.is_running()
     _check_databases(root, running=running)
     sizes = []
     for path in root.rglob("*"):
@@ -139,7 +139,7 @@ def copy_store(
     holds its lock, DiskFullError; the incomplete output is removed.
     """
     root = check_places(store, output)
-    running = bool(store.state().held_by)
+    running = store.is_running()
     _check_databases(root, running=running)
     made = Output(output, links=links)
     try:
@@ -239,7 +239,7 @@ class StoreCopier:
 
     def _check_unchanged(self, end: int) -> None:
         """Refuse a store that a broker has started to use, or uses with a lock not visible here."""
-        if find_bounds(self._store)[1] != end or self._store.state().held_by:
+        if find_bounds(self._store)[1] != end or self._store.is_running():
             raise StoreError(
                 f"{self._root}: a broker has written to the store during the copy",
                 "rerun the command; a broker in a container needs it to run in the same container",

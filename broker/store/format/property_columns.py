@@ -85,7 +85,7 @@ def _pattern(parts: tuple[bytes, ...]) -> "re.Pattern[bytes] | None":
     pattern = patterns.get(parts, 0)
     if not isinstance(pattern, int):
         return pattern
-    if len(patterns) >= MAX_PATTERNS:
+    if not pattern and len(patterns) >= MAX_PATTERNS:
         patterns.clear()
     patterns[parts] = pattern + 1
     if pattern + 1 < SEEN:

@@ -5,10 +5,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from broker.errors import RemoteProtocolError, StoreError
-from broker.store.format.commitlog import Damage, file_start
+from broker.store.format.commitlog import Damage
 from broker.store.format.timer import (
     LOG_BLANK_SIZE,
     LOG_UNIT_SIZE,
@@ -21,7 +21,7 @@ from broker.store.format.timer import (
     decode_slot,
     decode_timer_checkpoint,
 )
-from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes, read_all
 from mqadmin.inspector.verify.config_checks import read_settings
 from mqadmin.inspector.verify.queue_checks import OpenFiles
@@ -35,14 +35,6 @@ _MAGIC_MASK: Final = 0xF
 _PIECE: Final = SLOT_SIZE * 2048
 
 
-class TimerLogFile(NamedTuple):
-    """A timer log file: position of its first byte over all files, and its length."""
-
-    path: Path
-    start: int
-    length: int
-
-
 class TimerFiles:
     """The timer files of a store, read-only; call :meth:`close` after use."""
 
@@ -52,7 +44,7 @@ class TimerFiles:
         self.log_folder = root / LOG_DIR
         self.check_path = root / CHECK
         self.precision_ms = read_settings(store).number("timerPrecisionMs") or PRECISION_MS
-        self.log_files = self._log_files()
+        self.log_files = store.numbered(self.log_folder)
         self._files = OpenFiles()
 
     def __enter__(self) -> "TimerFiles":
@@ -74,18 +66,6 @@ class TimerFiles:
     def log_end(self) -> int:
         """Position after the last timer log file."""
         return self.log_files[-1].start + self.log_files[-1].length if self.log_files else 0
-
-    def _log_files(self) -> list[TimerLogFile]:
-        try:
-            entries = sorted(path for path in self.log_folder.iterdir() if path.is_file())
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        found = [(path, file_start(path.name)) for path in entries]
-        return [
-            TimerLogFile(path, start, path.stat().st_size)
-            for path, start in found
-            if start is not None
-        ]
 
     def checkpoint(self) -> TimerCheckpoint | None:
         """Return ``timercheck``, None if missing; RemoteProtocolError if it is too short."""
@@ -170,7 +150,7 @@ def _unit(file: FileBytes, position: int) -> TimerLogUnit | None:
     return unit if possible and unit.physical_offset >= 0 and unit.message_size > 0 else None
 
 
-def _damage(file: TimerLogFile, position: int) -> Damage:
+def _damage(file: LogFile, position: int) -> Damage:
     return Damage(
         kind="timerLog",
         physical_offset=file.start + position,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from broker.errors import StoreStateError
+from broker.errors import StoreError, StoreStateError
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify.report import VerifySummary
@@ -26,21 +26,22 @@ def while_files_stay(store: StoreDirectory, scan: Callable[[], Result]) -> Resul
     Findings of a scan during which files were deleted may be about these files. The last of
     ATTEMPTS such scans is returned with a note; StoreStateError if all of them failed.
     """
-    result = None
+    result, failure = None, None
     for _ in range(ATTEMPTS):
         before = _oldest_files(store)
         try:
             result = scan()
-        except Exception:
-            # Any access to a file or to a queue without its first file may have failed.
+        except (OSError, StoreError) as error:
             if not _were_deleted(before):
                 raise
+            failure = error
         else:
             if not result.findings or not _were_deleted(before):
                 return result
     deleted = f"the broker deleted files during each of {ATTEMPTS} scans"
     if result is None:
-        raise StoreStateError(f"{store.path}: {deleted}", "try again later", path=str(store.path))
+        path = str(store.path)
+        raise StoreStateError(f"{path}: {deleted}", "try again later", path=path) from failure
     result.summary.notes.append(f"{deleted}: findings may be about them")
     return result
 

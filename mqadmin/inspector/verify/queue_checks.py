@@ -307,17 +307,18 @@ class QueueTable:
         for found in store.queue_files(topic):
             if self._files_are_sound(found) or found.files:
                 queue = Queue(found, self.files)
-                self._report_unreadable(found)
+                for path, _ in found.files:
+                    if not len(self.files.get(path)) and file_length(path):
+                        self.report_unreadable(path)
                 raw = found.topic.encode("utf-8", "surrogateescape")
                 self.queues[raw, found.queue_id] = queue
                 if queue.is_batch:
                     self.batch_topics.add(raw)
                     queue.load_batches(findings)
 
-    def _report_unreadable(self, found: QueueFiles) -> None:
-        for path, _ in found.files:
-            if not len(self.files.get(path)) and file_length(path):
-                self.findings.add("unreadable", path, f"cannot read {path}: its units are unknown")
+    def report_unreadable(self, path: Path) -> None:
+        """Report a file whose units are not verified."""
+        self.findings.add("unreadable", path, f"cannot read {path}: its units are unknown")
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(self.queues.values())

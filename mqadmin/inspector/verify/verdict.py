@@ -147,7 +147,11 @@ class Verdict:
         """
         view = UnitView(self.bounds.start)
         for file in queue.files:
-            view.look(self.queues.files.get(file.path).data, file)
+            data = self.queues.files.get(file.path).data
+            if len(data) < file.count * UNIT_SIZE:
+                self.queues.report_unreadable(file.path)
+                continue
+            view.look(data, file)
         odd = [unit._replace(followed=view.last_seen > unit.queue_offset) for unit in view.odd]
         self._empty_ends[queue.topic, queue.queue_id] = view.holes
         self.units += view.units

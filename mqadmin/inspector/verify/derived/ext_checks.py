@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.errors import RemoteProtocolError
-from broker.store.format.commitlog import Damage, file_start
+from broker.store.format.commitlog import Damage
 from broker.store.format.consumequeue import (
     EXT_HEAD_SIZE,
     UNIT_SIZE,
@@ -39,21 +39,12 @@ class ExtFiles:
     def __init__(self, store: StoreDirectory, topic: str, queue_id: int) -> None:
         root = store.root or store.path
         self.folder = root / EXT_DIR / topic / str(queue_id)
-        self.files = self._numbered()
+        self.files = store.numbered(self.folder)
         self._open = OpenFiles()
-
-    def _numbered(self) -> list[tuple[Path, int]]:
-        try:
-            found = [(path, file_start(path.name)) for path in self.folder.iterdir()]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return sorted(
-            ((path, start) for path, start in found if start is not None), key=lambda item: item[1]
-        )
 
     def unit(self, offset: int) -> ConsumeQueueExtUnit | None:
         """Return the extension unit at a byte offset, None if there is none."""
-        for path, start in reversed(self.files):
+        for path, start, _ in reversed(self.files):
             if start <= offset:
                 try:
                     return decode_ext_unit(self._open.get(path).data, offset - start)
@@ -63,7 +54,7 @@ class ExtFiles:
 
     def scan(self) -> Iterator[tuple[Path, int, ConsumeQueueExtUnit] | tuple[Path, int, Damage]]:
         """Yield (path, byte offset, extension unit) of all files, and damage."""
-        for path, start in self.files:
+        for path, start, _ in self.files:
             with open_bytes(path, sequential=True) as file:
                 for item in scan_ext_units(file.data, start, file.data_end):
                     if isinstance(item, Damage):

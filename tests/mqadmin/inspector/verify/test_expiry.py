@@ -50,7 +50,7 @@ def test_a_scan_is_repeated_if_files_were_deleted(
         oldest.unlink()
         try:
             if fails:
-                raise IndexError("no such file")
+                raise FileNotFoundError("no such file")
             return verify(StoreDirectory(root))
         finally:
             if scans < deleting:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -19,8 +20,10 @@ from broker.store.format.consumequeue import (
     ext_address,
 )
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.rows import StateRow
-from mqadmin.inspector.verify.verdict import fresh_unit
+from mqadmin.inspector.verify.queue_checks import OpenFiles
+from mqadmin.inspector.verify.verdict import Verdict, fresh_unit
 from tests.support.made_store import NOW, MadeStore
 from tests.support.store_units import encode_batch_unit, encode_unit
 
@@ -443,3 +446,21 @@ def test_any_damaged_byte_of_a_queue_is_found_or_harmless(sound: MadeStore, chec
         path.write_bytes(data)
         found, _ = check(sound.root)
         assert found, f"bit in byte {at} not found"
+
+
+def test_a_queue_file_that_can_no_longer_be_read(
+    sound: MadeStore, check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could be read until the end of the scan of the log."""
+    get, run = OpenFiles.get, Verdict.run
+
+    def without_file(files: OpenFiles, path: Path) -> FileBytes:
+        return FileBytes(path, b"", 0) if path == sound.root / A0 else get(files, path)
+
+    def run_without_file(verdict: Verdict, progress: Callable[[int], None]) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(OpenFiles, "get", without_file)
+            run(verdict, progress)
+
+    monkeypatch.setattr(Verdict, "run", run_without_file)
+    assert check(sound.root).found == [("unreadable", "error", A0, None, None)]
