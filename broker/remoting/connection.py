@@ -475,13 +475,10 @@ class Connection(asyncio.Protocol):
         out = self.out
         if not out or self.closed:
             return
+        self.endpoint.share.before_write()
         transport = self.transport
-        if len(out) == 1:
-            data = out[0]
-            out.clear()
-            transport.write(data)
-        elif self.out_bytes <= JOIN_LIMIT_BYTES:
-            data = b"".join(out)
+        if len(out) == 1 or self.out_bytes <= JOIN_LIMIT_BYTES:
+            data = out[0] if len(out) == 1 else b"".join(out)
             out.clear()
             transport.write(data)
         else:

@@ -93,6 +93,9 @@ class ServingShare:
     active, an iteration takes no longer than the share, the last request of one peer, and the
     writes of the responses.
 
+    ``before_write`` is called before each write to a peer: it completes the work that the
+    responses confirm.
+
     Short responses are written when the iteration's requests are served, one connection after the
     other: a write wakes the peer, which costs as much as serving a request, and a peer that is
     awake needs no other wake-up.
@@ -105,6 +108,7 @@ class ServingShare:
         "_scheduled",
         "_unwritten",
         "_waiting",
+        "before_write",
         "frames",
         "iteration",
     )
@@ -114,6 +118,7 @@ class ServingShare:
     ) -> None:
         self._call_soon = call_soon
         self._now_s = now_s
+        self.before_write: Callable[[], object] = lambda: None
         self.frames = 0  # deferred requests of all connections
         self.iteration = 0  # iterations in which requests were served
         self._ends_s: float | None = None

@@ -228,6 +228,7 @@ class BrokerController:
             self._load_tables(report)
             await self._persist_tables()
             self.store.start()
+            self._server.share.before_write = self.store.log.gather()
             listen = self._listen or [(config.bind_address, config.listen_port)]
             await self._server.start(with_vip_port(listen), tls=tls)
             self._set_address(listen[0][0])

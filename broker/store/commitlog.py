@@ -6,8 +6,8 @@ written, so other threads may read up to it at any time.
 **Source:** RocketMQ CommitLog, DefaultAppendMessageCallback.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from broker.common.encoding.checksum import crc32
 from broker.common.sysflag import BORNHOST_V6, STOREHOST_V6
@@ -35,6 +35,8 @@ from broker.store.results import MessageExtBrokerInner, RecordTooLargeError
 
 # A batch keeps the storeTimestamp of the start of its encoding if it is appended within this time.
 MAX_STAMP_AGE_MS: Final = 10
+GATHERED_BYTES: Final = 256 << 10
+"""Bytes of appended records that a broker writes at once, at the latest."""
 LOADED_BYTES: Final = 2 << 20
 """Bytes of the current file whose pages are loaded ahead of the writes: 20 ms of 100 MB/s."""
 
@@ -47,9 +49,11 @@ _PACKS: Final = tuple(fixed.pack for fixed in FIXED_STRUCTS)
 class CommitLog:
     """The log's files and its end.
 
-    ``max_offset`` is the physical offset after the last record, ``flushed_where`` the physical
+    ``max_offset`` is the physical offset after the last written record, ``flushed_where`` the
     offset up to which everything is on the disk, ``last_store_timestamp`` the storeTimestamp (ms)
-    of the last record.
+    of the last record, ``written_store_timestamp`` that of the last one below ``max_offset``.
+
+    Each record is written when it is appended, or after :meth:`gather` together with others.
     """
 
     def __init__(self, files: MappedFileQueue, preparer: FilePreparer) -> None:
@@ -58,8 +62,8 @@ class CommitLog:
         self.max_offset = 0
         self.flushed_where = 0
         self.last_store_timestamp = 0
+        self.written_store_timestamp = 0
         self._file: MappedFile | None = None
-        self._mapping: Any = None
         # Position in the current file up to which a record may extend (a blank record must fit
         # after it); -1 without a current file.
         self._limit = -1
@@ -67,6 +71,11 @@ class CommitLog:
         # ones are requested: later after each long write, and late in the first file.
         self._loaded = 0
         self._load_at = 0
+        # Parts of the records that are appended and not yet written, and the position in the
+        # current file after them; without any it is that file's ``written``.
+        self._gathered: list[bytes | memoryview] = []
+        self._gather_limit = 0
+        self._end = 0
 
     @property
     def min_offset(self) -> int:
@@ -82,8 +91,8 @@ class CommitLog:
         """Truncate the log to physical offset ``end``, found by recovery, and append there."""
         self.files.truncate(end)
         self.max_offset = self.flushed_where = end
-        self.last_store_timestamp = last_store_timestamp
-        self._file = self._mapping = None
+        self.last_store_timestamp = self.written_store_timestamp = last_store_timestamp
+        self._file = None
         self._limit = -1
         if self.files.files:
             last = self.files.files[-1]
@@ -92,10 +101,10 @@ class CommitLog:
                 file.release_descriptor()
             if last.start <= end <= last.start + last.size:
                 self._file = last
-                self._mapping = last.mapping
                 self._limit = last.size - BLANK_SIZE
                 self._loaded, self._load_at = 0, last.written + LOADED_BYTES // 2
                 last.expect_writes(last.written)
+                self._end = last.written
 
     def erase_after_end(self) -> None:
         """Overwrite the bytes of the last file after the end of the log with zeros, without a sync.
@@ -123,48 +132,71 @@ class CommitLog:
         shape = (len(born_host) == HOST_V6_SIZE) | (len(store_host) == HOST_V6_SIZE) << 1
         size = _SIZES[shape] + body_size + topic.stored_size + properties_size
         file = self._file
-        if file is None or file.written + size > self._limit:
+        if file is None or self._end + size > self._limit:
             file = self._roll(size)
-        position = file.written
+        position = self._end
         physical_offset = file.start + position
         # storeTimestamp never decreases, even if the clock is set back: searches by time are
         # binary searches.
-        if now > self.last_store_timestamp:
-            self.last_store_timestamp = now
-        end = position + size
-        # One join and one assignment: fewer calls than packing each part into the mapping.
-        record = b"".join(
-            (
-                _PACKS[shape](
-                    size,
-                    topic.magic,
-                    crc32(body) & BODY_CRC_MASK,
-                    inner.queue_id,
-                    inner.flag,
-                    queue_offset,
-                    physical_offset,
-                    inner.sys_flag & ~_V6_BITS | shape << HOST_SHAPE_SHIFT,
-                    inner.born_timestamp,
-                    born_host,
-                    self.last_store_timestamp,
-                    store_host,
-                    inner.reconsume_times,
-                    inner.prepared_transaction_offset,
-                    body_size,
-                ),
-                body,
-                topic.stored,
-                properties_size.to_bytes(PROPERTIES_LENGTH_SIZE, "big"),
-                properties,
-            )
+        store_timestamp = max(now, self.last_store_timestamp)
+        self._gathered += (
+            _PACKS[shape](
+                size,
+                topic.magic,
+                crc32(body) & BODY_CRC_MASK,
+                inner.queue_id,
+                inner.flag,
+                queue_offset,
+                physical_offset,
+                inner.sys_flag & ~_V6_BITS | shape << HOST_SHAPE_SHIFT,
+                inner.born_timestamp,
+                born_host,
+                store_timestamp,
+                store_host,
+                inner.reconsume_times,
+                inner.prepared_transaction_offset,
+                body_size,
+            ),
+            body,
+            topic.stored,
+            properties_size.to_bytes(PROPERTIES_LENGTH_SIZE, "big"),
+            properties,
         )
-        if size < file.long_write:
-            self._mapping[position:end] = record
-        else:
-            self._write(file, position, record)
-        file.written = end
-        self.max_offset = physical_offset + size
+        self.last_store_timestamp = store_timestamp
+        self._end = position + size
+        if self._end - file.written >= self._gather_limit:
+            self.write_gathered()
         return physical_offset, size
+
+    def gather(self) -> Callable[[], None]:
+        """From now on gather the appended records; return the function that writes them.
+
+        It must be called before the response to a put is sent. Written one by one, records of 1 KiB
+        cost a fault per page, and an interrupt of all processors per page that is written back.
+        """
+        self._gather_limit = GATHERED_BYTES
+        return self.write_gathered
+
+    def write_gathered(self) -> None:
+        """Write the gathered records; until then no reader sees them."""
+        parts = self._gathered
+        file = self._file
+        if not parts or file is None:
+            return
+        self._write(file, file.written, b"".join(parts))
+        parts.clear()
+        self._written_to(file, self._end)
+
+    def _written_to(self, file: MappedFile, position: int) -> None:
+        """Show readers the records up to ``position`` of the current file."""
+        file.written = self._end = position
+        self.max_offset = file.start + position
+        self.written_store_timestamp = self.last_store_timestamp  # last: a flush reads it first
+
+    @property
+    def appended_offset(self) -> int:
+        """Physical offset after the last record, gathered ones included."""
+        return self.next_offset if self._gathered else self.max_offset
 
     @property
     def next_offset(self) -> int:
@@ -173,7 +205,7 @@ class CommitLog:
         Not :attr:`max_offset` after a put that failed when the next file was current already.
         """
         file = self._file
-        return file.start + file.written if file is not None else self.max_offset
+        return file.start + self._end if file is not None else self.max_offset
 
     def next_place(self, queue_offset: int, now: int) -> Place:
         """Place of a batch that is appended next, if the current file has space for it."""
@@ -187,6 +219,7 @@ class CommitLog:
         advances once.
         """
         size = len(batch.data)
+        self.write_gathered()
         file = self.ensure_capacity(size)
         position = file.written
         physical_offset = file.start + position
@@ -197,10 +230,8 @@ class CommitLog:
         ):
             batch.move(place)
         self.last_store_timestamp = batch.place.store_timestamp
-        end = position + size
         self._write(file, position, batch.data)
-        file.written = end
-        self.max_offset = physical_offset + size
+        self._written_to(file, position + size)
         return physical_offset
 
     def append_encoded(self, data: bytes | memoryview, store_timestamp: int) -> None:
@@ -208,6 +239,7 @@ class CommitLog:
 
         They must fit into the current file: at most :attr:`capacity` bytes.
         """
+        self.write_gathered()
         file = self._file
         assert file is not None, "capacity is 0 without a current file"
         position = file.written
@@ -215,14 +247,13 @@ class CommitLog:
         if end > self._limit:
             raise ValueError(f"{len(data)} bytes of records, {self._limit - position} fit")
         self._write(file, position, data)
-        file.written = end
         self.last_store_timestamp = store_timestamp
-        self.max_offset = file.start + end
+        self._written_to(file, end)
 
     def _write(self, file: MappedFile, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Write long data, which needs no loaded pages."""
         file.write(position, data)
-        self._load_at += len(data)
+        if len(data) >= file.long_write:
+            self._load_at += len(data)  # such data needs no loaded pages
 
     def load_ahead(self) -> None:
         """Request the pages that the next appends write; called once per event-loop iteration.
@@ -242,7 +273,7 @@ class CommitLog:
     @property
     def capacity(self) -> int:
         """Bytes of records that fit into the current file, 0 without one."""
-        return self._limit - self._file.written if self._file is not None else 0
+        return self._limit - self._end if self._file is not None else 0
 
     def ensure_capacity(self, size: int) -> MappedFile:
         """Return the file for the next ``size`` bytes: the current one if they fit, else the next.
@@ -250,7 +281,7 @@ class CommitLog:
         Keeps the records of a batch consecutive in one file. Errors as in :meth:`append`.
         """
         file = self._file
-        if file is None or file.written + size > self._limit:
+        if file is None or self._end + size > self._limit:
             file = self._roll(size)
         return file
 
@@ -264,6 +295,7 @@ class CommitLog:
 
         **Source:** RocketMQ CommitLog#appendData.
         """
+        self.write_gathered()
         position = physical_offset % self.file_size
         if self.files.files and physical_offset != self.max_offset:
             raise StoreError(
@@ -282,11 +314,9 @@ class CommitLog:
             file = self._remove_empty_file(position)
         if file is None or not position:
             file = self._append_file(self.preparer.take(physical_offset))
-        end = position + len(data)
         self._write(file, position, data)
-        file.written = end
         self.last_store_timestamp = max(self.last_store_timestamp, last_store_timestamp)
-        self.max_offset = physical_offset + len(data)
+        self._written_to(file, position + len(data))
 
     def record_size(self, inner: MessageExtBrokerInner, topic: Topic) -> int:
         """Length of a message's record, bytes."""
@@ -371,6 +401,7 @@ class CommitLog:
             raise RecordTooLargeError(f"record of {size} bytes, a file has {files.file_size}")
         # Before the blank record is written: after a DiskFullError the log must be unchanged.
         new = self.preparer.take(start)
+        self.write_gathered()
         if old is not None and old.written < old.size:
             blank = encode_blank(old.size - old.written)
             old.mapping[old.written : old.written + BLANK_SIZE] = blank
@@ -387,15 +418,15 @@ class CommitLog:
         file.written = position
         file.flushed = min(file.flushed, position)
         self._file = file
-        self._mapping = file.mapping
+        self._end = position
         return file
 
     def _append_file(self, new: MappedFile) -> MappedFile:
         """Make ``new`` the current file and request the one after it."""
         self._loaded, self._load_at = 0, LOADED_BYTES // 2 if self._file is None else 0
-        self._mapping = new.mapping
         new.expect_writes()
         self._file = new
+        self._end = new.written
         self.files.files.append(new)
         self._limit = new.size - BLANK_SIZE
         self.preparer.request(new.start + new.size)

@@ -426,6 +426,7 @@ class MessageStore:
     def _flush_everything(self) -> bool:
         """Dispatch and sync all files; False if a sync failed or records are not dispatched."""
         try:
+            self.log.write_gathered()
             if not self.flusher.flush():
                 return False
             self.reput.run(self.log.max_offset)
@@ -452,6 +453,7 @@ class MessageStore:
 
     def flush(self) -> bool:
         """Flush the log and dispatch it; False if the log could not be flushed."""
+        self.log.write_gathered()
         done = self.flusher.flush()
         self.dispatch()
         return done
@@ -464,7 +466,7 @@ class MessageStore:
     @property
     def max_physical_offset(self) -> int:
         """Physical offset after the last record."""
-        return self.log.max_offset
+        return self.log.appended_offset
 
     @property
     def min_physical_offset(self) -> int:
@@ -474,7 +476,7 @@ class MessageStore:
     @property
     def dispatch_behind_bytes(self) -> int:
         """Bytes of the log not yet dispatched."""
-        return max(0, self.log.max_offset - self.reput.offset)
+        return max(0, self.log.appended_offset - self.reput.offset)
 
     @property
     def dispatch_failed(self) -> int:
@@ -506,6 +508,7 @@ class MessageStore:
 
         **Source:** RocketMQ DefaultMessageStore#deleteTopics.
         """
+        self.log.write_gathered()
         if self.reput.overflow:
             self.flusher.flush()
         self.dispatch()

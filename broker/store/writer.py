@@ -78,6 +78,7 @@ class StoreWriter:
     def put_message(self, inner: MessageExtBrokerInner) -> PutMessageResult:
         """Append one message. PUT_OK means that it is in the log, not that it is flushed.
 
+        With :meth:`CommitLog.gather` it is in the log after the next call of that function.
         Does not raise for an illegal message or a disk error: status and ``remark`` give the
         reason.
 

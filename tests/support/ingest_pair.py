@@ -108,6 +108,7 @@ class IngestRun:
     async def _serve(self, turns: Sequence[Turn]) -> None:
         desk, outcome = self.desk, self.outcome
         server = RemotingServer(desk.handlers, clock=desk.clock, name="broker")
+        server.share.before_write = desk.store.log.gather()
         desk.context.server = server
         figures = IngestFigures()
         note_block = desk.store.reput.note_block

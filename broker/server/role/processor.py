@@ -107,7 +107,7 @@ async def log_checksum(
     """GET_LOG_CHECKSUM: CRC-32 of a part of the CommitLog, computed in slices."""
     header = decode_header_fields(GetLogChecksumRequestHeader, request.ext_fields)
     commit_log = context.store.log
-    start, end = header.physical_offset, context.store.max_physical_offset
+    start, end = header.physical_offset, commit_log.max_offset
     if not 0 < header.size <= MAX_CHECKSUM_BYTES or not commit_log.min_offset <= start <= end:
         remark = (
             f"{header.size} bytes at physical offset {start}: the log has {commit_log.min_offset}"

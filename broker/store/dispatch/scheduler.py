@@ -86,6 +86,7 @@ class DispatchScheduler:
 
     def _end_of_turn(self) -> None:
         self.scheduled = False
+        self._log.write_gathered()
         if self._flush_requested:
             self._flush_requested = False
             self._flusher.wake()
@@ -123,6 +124,7 @@ class DispatchScheduler:
 
         **Source:** RocketMQ DefaultMessageStore.ReputMessageService#doReput.
         """
+        self._log.write_gathered()
         limit = self.limit
         if self._reput.offset >= limit and not self._reput.pending:
             return
@@ -144,6 +146,7 @@ class DispatchScheduler:
         waiting puts of one event-loop turn share one sync. If the result is already known, the
         callback runs within this call; otherwise through ``notify``, if the store has one.
         """
+        self._log.write_gathered()
         if self._flusher.wait_for(physical_end, callback):
             self._flush_requested = True
             if self._defer is None:

@@ -205,7 +205,7 @@ class FlushService:
                 return False
             log = self._log
             # Read the timestamp before the end: its record is then below the end.
-            timestamp = log.last_store_timestamp
+            timestamp = log.written_store_timestamp
             end = log.max_offset
             if end <= log.flushed_where:
                 return True

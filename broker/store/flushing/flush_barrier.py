@@ -37,6 +37,7 @@ class FlushBarrier:
         Call it in the appending thread after copying the progress; the job may run in any thread.
         The job raises StoreStateError without writing if the log cannot be flushed.
         """
+        self._log.write_gathered()
         end = self._log.max_offset
 
         def job() -> None:

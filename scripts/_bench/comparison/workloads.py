@@ -6,9 +6,10 @@ broker process, so a disturbed run can be repeated at once.
 
 import json
 import os
+import statistics
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,18 +19,24 @@ from comparison.measuring import Figures
 
 STORED = 50_000  # messages with keys, for pull, query and view
 SEED = "7"
+WARM_UP_S = 0.5
 FAILURES = ("timeouts", "closed", "unmatched", "bad_frames", "bad_records", "wrong")
 PHASES = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH", "ladder": "ASYNC_FLUSH"}
 
 
 class Workload(NamedTuple):
-    """Name, phase, mode and arguments of the generator; ``cores``: the broker's limit, or 0."""
+    """Name, phase, mode and arguments of the generator; ``cores``: the broker's limit, or 0.
+
+    ``repeat_s``: a call of the generator takes a fraction of a second and is repeated for so long,
+    after as many calls in WARM_UP_S that are not counted.
+    """
 
     name: str
     phase: str
     mode: str
     words: tuple[str, ...]
     cores: int = 0
+    repeat_s: float = 0.0
 
 
 def _send(connections: int, in_flight: int, *more: str) -> tuple[str, ...]:
@@ -55,7 +62,7 @@ def workloads(seconds: float, processors: int) -> list[Workload]:
     found += [
         Workload("send.async.batch32.4x1", "async", "send", batch),
         Workload("tail.1k", "async", "tail", tail),
-        Workload("pull.4conn", "async", "pull", (*keys, "--connections", "4")),
+        Workload("pull.4conn", "async", "pull", (*keys, "--connections", "4"), repeat_s=seconds),
         Workload(
             "query.key.8x1",
             "async",
@@ -92,10 +99,20 @@ class Generator:
 
     def run(self, workload: Workload) -> Figures:
         """One run with the broker's CPU time."""
+        if workload.repeat_s:
+            self._repeat(workload, WARM_UP_S)
         before, begin = self._cpu_seconds(), time.monotonic()
-        answer = self.call(workload.mode, *workload.words)
+        answers = self._repeat(workload, workload.repeat_s)
         wall = time.monotonic() - begin
-        return figures_of(answer, self._cpu_seconds() - before, wall)
+        return figures_of(joined(answers), self._cpu_seconds() - before, wall)
+
+    def _repeat(self, workload: Workload, seconds: float) -> list[dict[str, object]]:
+        """The answers of at least one call, and of further ones until ``seconds`` have passed."""
+        begin = time.monotonic()
+        answers = [self.call(workload.mode, *workload.words)]
+        while time.monotonic() - begin < seconds:
+            answers.append(self.call(workload.mode, *workload.words))
+        return answers
 
     def prepare(self, topics: Iterator[str] | list[str]) -> None:
         """Create topics of four queues."""
@@ -127,6 +144,20 @@ def _value(answer: dict[str, object], *names: str) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
     return 0.0
+
+
+def joined(answers: Sequence[dict[str, object]]) -> dict[str, object]:
+    """One answer for repeated calls: the rate of all, latencies of the median call, any failure."""
+    if len(answers) == 1:
+        return answers[0]
+    failed = [one for one in answers if figures_of(one, 0, 1)["errors"]]
+    if failed:
+        return failed[0]
+    messages = sum(_value(one, "messages") for one in answers)
+    took = sum(_value(one, "messages") / _value(one, "msgs_per_s") for one in answers)
+    latencies = [dict(one["latency_us"]) for one in answers]  # type: ignore[call-overload]
+    medians = {name: statistics.median(one[name] for one in latencies) for name in latencies[0]}
+    return {"messages": messages, "msgs_per_s": messages / took, "latency_us": medians}
 
 
 def figures_of(answer: dict[str, object], cpu_s: float, wall_s: float) -> Figures:

@@ -13,7 +13,7 @@ from broker.errors import (
     TooMuchRequestError,
 )
 from broker.remoting.endpoint import Endpoint
-from broker.remoting.limits import EndpointLimits
+from broker.remoting.limits import FLUSH_BYTES, JOIN_LIMIT_BYTES, EndpointLimits
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request, response
 from broker.remoting.protocol.framing import encode_frame
@@ -42,6 +42,21 @@ def test_all_requests_of_a_read_are_answered_with_one_write_in_order(run, attach
         assert [a.opaque for a in answers] == list(range(50))
         assert [a.body for a in answers] == [b"%d" % n for n in range(50)]
         assert all(a.flag == 1 and a.code == 0 for a in answers)
+
+    run(main())
+
+
+@pytest.mark.parametrize("sizes", [[5], [5, 5], [JOIN_LIMIT_BYTES, 5], [FLUSH_BYTES, FLUSH_BYTES]])
+def test_before_write_is_called_before_each_write(run, attach, frames, sizes) -> None:
+    async def main() -> None:
+        endpoint = Endpoint({1: echo})
+        connection, transport = attach(endpoint)
+        written_before: list[int] = []
+        endpoint.share.before_write = lambda: written_before.append(len(transport.writes))
+        commands = [request_with(n, body=bytes(size)) for n, size in enumerate(sizes)]
+        connection.data_received(frames(*commands))
+        assert len(await transport.taken()) == len(sizes)
+        assert written_before == list(range(len(written_before))) != []
 
     run(main())
 

@@ -5,13 +5,16 @@ import struct
 import pytest
 
 from broker.errors import StoreError
+from broker.message.batch import encode_batch
+from broker.message.message import Message
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record, encode_record
-from broker.store.commitlog import LOADED_BYTES, CommitLog
+from broker.store.commitlog import GATHERED_BYTES, LOADED_BYTES, CommitLog
 from broker.store.consumequeue.consume_queue import Topic
+from broker.store.encoded_batch import EncodedBatch
 from broker.store.format.commitlog import Blank, scan_commitlog
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.file_preparer import FilePreparer
-from broker.store.logfile.mapped_file import MappedFileQueue
+from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
 from broker.store.results import RecordTooLargeError
 
 SIZE = 4096
@@ -52,8 +55,15 @@ def large(tmp_path):
 TOPIC = Topic("TopicA")
 
 
+def append(log, *arguments):
+    """Append one message and write it."""
+    stored = log.append(*arguments)
+    log.write_gathered()
+    return stored
+
+
 def put(log, inner, now=1_700_000_000_000, queue_offset=0, **fields):
-    return log.append(inner(**fields), TOPIC, queue_offset, now)
+    return append(log, inner(**fields), TOPIC, queue_offset, now)
 
 
 def sized(log, inner, size):
@@ -75,7 +85,7 @@ def test_a_record_equals_the_output_of_the_codec(log, inner, born, stored):
     )
     message.born_host = bytes(range(born))
     message.store_host = bytes(range(stored))
-    physical_offset, size = log.append(message, TOPIC, 42, 1_700_000_000_123)
+    physical_offset, size = append(log, message, TOPIC, 42, 1_700_000_000_123)
     record = bytes(log.read(physical_offset, size))
     found = decode_record(record, check_crc=True)
     assert encode_record(found) == record
@@ -100,7 +110,7 @@ def test_the_worked_example(log, inner):
         },
     )
     message.store_host = bytes((192, 168, 7, 8, 0, 0, 0x2A, 0x9F))
-    log.append(message, TOPIC, 42, 1_700_000_000_012)
+    append(log, message, TOPIC, 42, 1_700_000_000_012)
     record = bytes(log.read(0, 201))
     assert record[:20].hex() == "000000c9daa320a724ac1d350000000300000007"
     assert record[28:36] == bytes(8)
@@ -112,14 +122,14 @@ def test_the_worked_example(log, inner):
 
 def test_a_long_retry_topic_makes_a_v2_record(log, inner):
     topic = Topic("%RETRY%" + "g" * 200)
-    log.append(inner(topic=topic.name), topic, 0, 1)
+    append(log, inner(topic=topic.name), topic, 0, 1)
     found = decode_record(log.read(0, log.max_offset))
     assert (found.magic, found.topic) == (MAGIC_V2, topic.name)
     assert Topic("t" * 127).magic == MAGIC_V1
 
 
 def test_eight_bytes_stay_free_after_a_record(log, inner):
-    log.append(sized(log, inner, SIZE - 8), TOPIC, 0, 1)
+    append(log, sized(log, inner, SIZE - 8), TOPIC, 0, 1)
     assert len(log.files.files) == 1
     put(log, inner)
     assert len(log.files.files) == 2
@@ -128,8 +138,8 @@ def test_eight_bytes_stay_free_after_a_record(log, inner):
 
 
 def test_a_record_that_does_not_fit_begins_the_next_file(log, inner):
-    log.append(sized(log, inner, 1000), TOPIC, 0, 1)
-    place, size = log.append(sized(log, inner, SIZE - 1000 - 7), TOPIC, 1, 1)
+    append(log, sized(log, inner, 1000), TOPIC, 0, 1)
+    place, size = append(log, sized(log, inner, SIZE - 1000 - 7), TOPIC, 1, 1)
     assert place == SIZE
     assert log.max_offset == SIZE + size
     found = list(scan_commitlog(bytes(log.files.files[0].mapping), 0))
@@ -138,14 +148,14 @@ def test_a_record_that_does_not_fit_begins_the_next_file(log, inner):
 
 
 def test_a_record_that_just_fits_stays(log, inner):
-    log.append(sized(log, inner, 1000), TOPIC, 0, 1)
-    place, _ = log.append(sized(log, inner, SIZE - 1000 - 8), TOPIC, 1, 1)
+    append(log, sized(log, inner, 1000), TOPIC, 0, 1)
+    place, _ = append(log, sized(log, inner, SIZE - 1000 - 8), TOPIC, 1, 1)
     assert place == 1000
 
 
 def test_a_record_longer_than_a_file_is_refused(log, inner):
     with pytest.raises(RecordTooLargeError):
-        log.append(sized(log, inner, SIZE - 7), TOPIC, 0, 1)
+        append(log, sized(log, inner, SIZE - 7), TOPIC, 0, 1)
     assert log.max_offset == 0
     assert log.files.files == []
 
@@ -178,17 +188,17 @@ def test_rest_of_file_ends_at_the_last_record(log, inner):
 
 def test_the_log_continues_where_it_is_opened(log, inner):
     for _ in range(3):
-        log.append(sized(log, inner, 1500), TOPIC, 0, 5)
+        append(log, sized(log, inner, 1500), TOPIC, 0, 5)
     log.open_at(1500, 5)
     assert len(log.files.files) == 1
     assert (log.max_offset, log.flushed_where) == (1500, 1500)
-    place, _ = log.append(sized(log, inner, 1500), TOPIC, 0, 5)
+    place, _ = append(log, sized(log, inner, 1500), TOPIC, 0, 5)
     assert place == 1500
 
 
 def test_a_log_whose_first_files_are_gone(log, inner):
     for _ in range(5):
-        log.append(sized(log, inner, 3000), TOPIC, 0, 5)
+        append(log, sized(log, inner, 3000), TOPIC, 0, 5)
     log.files.remove_first()
     assert log.min_offset == SIZE
     assert log.read(0, 10) is None
@@ -196,7 +206,7 @@ def test_a_log_whose_first_files_are_gone(log, inner):
 
 
 def test_make_room_keeps_a_batch_together(log, inner):
-    log.append(sized(log, inner, 3000), TOPIC, 0, 5)
+    append(log, sized(log, inner, 3000), TOPIC, 0, 5)
     log.ensure_capacity(1000)
     assert len(log.files.files) == 1
     log.ensure_capacity(1200)
@@ -229,7 +239,7 @@ def fail_after_roll(log, inner) -> None:
     """A put that fails after the log has rolled to its second file."""
     put(log, inner, body=bytes(1_000))
     with pytest.raises(struct.error):
-        log.append(inner(body=bytes(3_000), flag=1 << 40), TOPIC, 1, 0)
+        append(log, inner(body=bytes(3_000), flag=1 << 40), TOPIC, 1, 0)
 
 
 def test_the_next_record_starts_a_file_after_a_put_that_failed_there(log, inner):
@@ -272,6 +282,94 @@ def test_a_file_that_cannot_be_used_leaves_no_wrong_offset(log, inner, monkeypat
     assert physical_offset == SIZE
     found = decode_record(bytes(log.read(physical_offset, size)), check_crc=True)
     assert found.physical_offset == SIZE
+
+
+# --- gathered records -----------------------------------------------------------------------------
+
+
+def test_gathered_records_are_unseen_until_one_write_writes_them(log, inner, monkeypatch):
+    writes = []
+    write = MappedFile.write
+    monkeypatch.setattr(
+        MappedFile, "write", lambda file, *of: (writes.append(len(of[1])), write(file, *of))
+    )
+    write_gathered = log.gather()
+    stored = [log.append(inner(body=b"%d" % n), TOPIC, n, 5 + n) for n in range(3)]
+    end = sum(stored[-1])
+    assert (log.max_offset, log.written_store_timestamp) == (0, 0)
+    assert (log.next_offset, log.appended_offset, log.last_store_timestamp) == (end, end, 7)
+    assert log.record_at(0) is None
+    assert writes == []
+    write_gathered()
+    write_gathered()
+    assert writes == [end]
+    assert (log.max_offset, log.appended_offset, log.written_store_timestamp) == (end, end, 7)
+    assert [decode_record(bytes(log.record_at(place))).body for place, _ in stored] == [
+        b"0",
+        b"1",
+        b"2",
+    ]
+
+
+def test_gathered_records_are_written_when_they_are_many(large, inner):
+    log, _ = large
+    log.gather()
+    sizes = [log.append(inner(body=bytes(1000)), TOPIC, n, 5)[1] for n in range(300)]
+    assert GATHERED_BYTES <= log.max_offset < GATHERED_BYTES + sizes[0]
+
+
+def _appends(rng):
+    """A script of appends of every kind, some of which fail, and of writes of gathered records."""
+    for _ in range(rng.randrange(60)):
+        kind = rng.choice(("append", "append", "append", "broken", "batch", "encoded", "write"))
+        yield kind, rng.choice((10, 100, 1_500, SIZE - 200, SIZE)), rng.randrange(5)
+
+
+def _run_appends(log, inner, script, write):
+    """Positions or errors of the script, and the end of the log."""
+    results = []
+    now = 1_700_000_000_000
+    for number, (kind, size, later) in enumerate(script):
+        now += later
+        message = inner(body=bytes([number]) * size)
+        try:
+            if kind in ("append", "broken"):
+                message.flag = 1 << 40 if kind == "broken" else 0
+                results.append(log.append(message, TOPIC, number, now))
+            elif kind == "batch":
+                place = log.next_place(number, now)
+                shared = inner(body=b"")
+                batch = EncodedBatch(TOPIC, shared, place, 1 << 20)
+                body = encode_batch([Message("TopicA", message.body)] * 2)
+                for _ in batch.encode_items(body):
+                    pass
+                results.append(log.append_batch(batch, number, now))
+            elif kind == "encoded" and 0 < size <= log.capacity:
+                results.append(log.next_offset)
+                log.append_encoded(message.body, now)
+            elif kind == "write":
+                write()
+        except (struct.error, RecordTooLargeError) as error:
+            results.append(type(error))
+        results.append((log.next_offset, log.appended_offset, log.capacity))
+    write()
+    return results, log.max_offset, log.written_store_timestamp
+
+
+def test_gathering_changes_no_byte(tmp_path, inner, rng):
+    for number in range(200):
+        script = list(_appends(rng))
+        outcomes = []
+        for gathers in (False, True):
+            folder = tmp_path / f"{number}-{gathers}"
+            files = MappedFileQueue(Disk(), str(folder), SIZE, keep_open=True)
+            log = CommitLog(files, FilePreparer(files, lambda job: None))
+            log.open_at(0, 0)
+            write = log.gather() if gathers else log.write_gathered
+            done = _run_appends(log, inner, script, write)
+            outcomes.append((done, [bytes(file.view) for file in files.files]))
+            files.close()
+        assert outcomes[0] == outcomes[1]
 
 
 # --- pages that are loaded ahead ------------------------------------------------------------------

@@ -46,6 +46,24 @@ def test_figures_have_rate_latencies_and_cpu_per_message() -> None:
     }
 
 
+def _pulled(messages: int, rate: float, p99: float, **more: object) -> dict[str, object]:
+    latencies = {"p50": 1, "p99": p99, "p999": 10}
+    return {"messages": messages, "msgs_per_s": rate, "latency_us": latencies, **more}
+
+
+def test_repeated_calls_have_the_rate_of_all_and_the_latencies_of_the_median() -> None:
+    answer = workloads.joined([_pulled(10, 10.0, 4), _pulled(30, 10.0, 6), _pulled(20, 20.0, 9)])
+    assert answer == _pulled(60, 12.0, 6)
+    failed = _pulled(10, 10.0, 4, timeouts=1)
+    assert workloads.joined([_pulled(10, 10.0, 4), failed]) == failed
+
+
+def test_a_short_workload_is_repeated() -> None:
+    found = {one.name: one for one in workloads.workloads(4.0, 2)}
+    assert found["pull.4conn"].repeat_s == 4.0
+    assert found["query.key.8x1"].repeat_s == 0.0
+
+
 def test_the_limit_of_the_disk_is_measured_and_leaves_no_file(tmp_path: Path) -> None:
     figures = workloads.disk_figures(tmp_path, 0.01)
     assert figures["syncs_per_s"] > 0
