@@ -138,7 +138,9 @@ class CommitLog:
         physical_offset = file.start + position
         # storeTimestamp never decreases, even if the clock is set back: searches by time are
         # binary searches.
-        store_timestamp = max(now, self.last_store_timestamp)
+        store_timestamp = self.last_store_timestamp
+        if now > store_timestamp:
+            store_timestamp = now
         self._gathered += (
             _PACKS[shape](
                 size,
