@@ -2,7 +2,8 @@
 
 Index entries are added before units. A killed process may leave a prefix of either: recovery reads
 the log from the last counted entry, and without an index from the last unit, so that units without
-their entries would not be noticed while the index has no file.
+their entries would not be noticed while the index has no file. For the same reason units are added
+in log order, not queue by queue.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,23 +59,18 @@ class RecordRun(NamedTuple):
         if index is not None:
             prefixes = [queue.topic.key_prefix for queue in self.queues]
             index.put_batch(prefixes, self.physical_offsets, keys, self.store_timestamps)
-        rows: dict[ConsumeQueue, list[int]] = {}
-        for row, queue in enumerate(self.queues):
-            rows.setdefault(queue, []).append(row)
-        offsets, sizes = self.physical_offsets, self.sizes
-        for queue, of_queue in rows.items():
-            if len(of_queue) >= LEAST_RUN and self._follow(queue, of_queue):
-                units = [_pack(offsets[row], sizes[row], codes[row]) for row in of_queue]
-                last = of_queue[-1]
-                queue.append_units(b"".join(units), offsets[last] + sizes[last])
-                continue
-            for row in of_queue:
-                queue.append(self.queue_offsets[row], offsets[row], sizes[row], codes[row])
+        units = self.physical_offsets, self.sizes, codes
+        queue, first = self.queues[0], self.queue_offsets[0]
+        count = len(codes)
+        if (
+            self.queues.count(queue) == count
+            and first == queue.max_offset
+            and self.physical_offsets[0] >= queue.max_physical_offset
+            and list(self.queue_offsets) == list(range(first, first + count))
+        ):
+            end = self.physical_offsets[-1] + self.sizes[-1]
+            queue.append_units(b"".join(map(_pack, *units)), end)
+        else:
+            for queue, *unit in zip(self.queues, self.queue_offsets, *units, strict=True):
+                queue.append(*unit)
         return codes
-
-    def _follow(self, queue: ConsumeQueue, rows: Sequence[int]) -> bool:
-        """Whether the records of these rows are the next ones of their queue."""
-        first = queue.max_offset
-        return self.physical_offsets[rows[0]] >= queue.max_physical_offset and [
-            self.queue_offsets[row] for row in rows
-        ] == list(range(first, first + len(rows)))

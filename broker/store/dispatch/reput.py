@@ -325,16 +325,11 @@ class ReputService:
         """Dispatch a block of ``pending``; return the number of its records.
 
         The records are dispatched one by one unless they are plain and continue their queues, and
-        also after an error, which then concerns one record or is raised again. Without an index,
-        recovery starts at the newest unit: units then have to be added in log order.
+        also after an error, which then concerns one record or is raised again.
         """
         block = self._blocks.get(physical_offset)
-        if (
-            not plain
-            or (self.index is None and len(block.queues) > 1)
-            or any(queue.topic.special for queue in block.queues)
-            or not self._dispatch_at_once(block)
-        ):
+        special = any(queue.topic.special for queue in block.queues)
+        if not plain or special or not self._dispatch_at_once(block):
             for entry in block.expand():
                 self.dispatch_record(DispatchRequest._make(entry))
         self.last_store_timestamp = block.store_timestamp
@@ -344,14 +339,21 @@ class ReputService:
     def _dispatch_at_once(self, block: RecordBlock) -> bool:
         """Dispatch the records of a block together; False if they cannot be, or after an error.
 
-        Units and entries written before the error are skipped by the dispatch one by one.
+        Units and entries written before the error are skipped by the dispatch one by one. A block
+        of several queues is added queue by queue. Recovery finds all its units after a kill because
+        it starts at the last counted index entry: there must be one, from before the block.
         """
         index = self.index
         if index is not None and not index.ends_before(block.start):
             return False
         try:
+            newest = index.files[-1:] if index is not None else []
             if index is not None:
                 block.put_keys(index)  # before the units, as in record_run
+                if index.files[-1:] != newest:
+                    newest = []
+            if len(block.queues) > 1 and not newest:
+                return False
             if not add_units(block):
                 return False
             names = {queue.topic.name for queue in block.queues}

@@ -59,13 +59,17 @@ def test_a_block_becomes_visible_as_a_whole(store) -> None:
     assert found == [block.expand()[6][0]]
 
 
-@pytest.mark.parametrize("index", [True, False])
+@pytest.mark.parametrize("entries", [5_000, 8, 7, 6, 5, 0])
 @pytest.mark.parametrize("writes", range(6))
 def test_a_kill_between_the_queues_of_a_block_loses_no_unit(
-    tmp_path: Path, index: bool, writes: int
+    tmp_path: Path, entries: int, writes: int
 ) -> None:
     stores = Stores(tmp_path)
-    config = stores.config(mapped_file_size_commit_log=1 << 16, message_index_enable=index)
+    config = stores.config(
+        mapped_file_size_commit_log=1 << 16,
+        message_index_enable=entries > 0,
+        max_index_num=entries or 50,
+    )
     store = stores.start(config, defer=lambda call: None)
     topics = ["TopicA", "TopicB", "TopicB", "TopicA", "TopicC"]
     for topic in sorted(set(topics)):

@@ -14,6 +14,7 @@ from broker.store.dispatch import record_run, reput
 from broker.store.index.index_service import IndexService
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
+from tests.support.killed_dispatch import Killed, killed_at_write
 from tests.support.stores import Stores, make_inner
 
 PROPERTIES = (
@@ -22,10 +23,6 @@ PROPERTIES = (
     b"UNIQ_KEY\x01%d\x02TAGS\x01A\x02",
     b"KEYS\x01a%d b\x02TAGS\x01B\x02UNIQ_KEY\x01%d\x02",
 )
-
-
-class Killed(BaseException):
-    """The process ends here: no error handling runs."""
 
 
 def message(rng: random.Random, topic: str, queue_id: int, text: bytes) -> MessageExtBrokerInner:
@@ -170,6 +167,40 @@ def test_a_kill_at_any_step_loses_no_index_entry(
     assert store.get_max_offset("TopicA", 0) == 10 + earlier
     for number in range(10):
         assert len(store.query_message("TopicA", f"k{number}", 9, 0, 1 << 62).buffers) == 1
+    stores.close(store)
+
+
+@pytest.mark.parametrize("kind", ["indexed", "index rolls", "no keys", "no index"])
+@pytest.mark.parametrize("writes", range(10))
+def test_a_kill_between_the_units_of_several_queues_loses_none(
+    tmp_path: Path, kind: str, writes: int
+) -> None:
+    stores = Stores(tmp_path)
+    config = stores.config(
+        mapped_file_size_commit_log=1 << 16,
+        message_index_enable=kind != "no index",
+        max_index_num=8 if kind == "index rolls" else 5_000,
+    )
+    store = stores.start(config, defer=lambda call: None)
+    queue_ids = [0, 1, 1, 0, 2, 1, 0, 0, 2]
+    for number, queue_id in enumerate([0, 1, 2, *queue_ids]):
+        properties = {} if kind == "no keys" else {"UNIQ_KEY": f"k{number}"}
+        store.put_message(make_inner(queue_id=queue_id, properties=properties))
+        if number == 2:
+            store.dispatch()
+    with killed_at_write(writes):
+        try:
+            store.dispatch()
+        except Killed:
+            assert writes < len(queue_ids)
+    stores.kill(store)
+    store = stores.start(config)
+    for queue_id in range(3):
+        assert store.get_max_offset("TopicA", queue_id) == 1 + queue_ids.count(queue_id)
+    if kind.startswith("index"):
+        for number in range(3 + len(queue_ids)):
+            found = store.query_message("TopicA", f"k{number}", 9, 0, 1 << 62)
+            assert len(found.buffers) == 1
     stores.close(store)
 
 

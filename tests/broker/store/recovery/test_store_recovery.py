@@ -681,7 +681,7 @@ def power_and_a_queue_lost(root: Path) -> None:
 
 
 @pytest.mark.parametrize("keys", [True, False])
-@pytest.mark.parametrize("index", [True, False])
+@pytest.mark.parametrize("index", [50, 12, 0])
 @pytest.mark.parametrize(
     "lose",
     [nothing_lost, a_queue_lost, power_lost, power_and_a_queue_lost],
@@ -689,11 +689,15 @@ def power_and_a_queue_lost(root: Path) -> None:
 )
 @pytest.mark.parametrize("rows", [3, 512])
 def test_a_kill_during_recovery_loses_no_unit(
-    stores, inner, monkeypatch, rows: int, lose, index: bool, keys: bool
+    stores, inner, monkeypatch, rows: int, lose, index: int, keys: bool
 ):
     """Each start is killed at a later write, and the next one continues with its files."""
     monkeypatch.setattr(run_dispatcher, "ROWS", rows)
-    config = stores.config(mapped_file_size_commit_log=16_384, message_index_enable=index)
+    config = stores.config(
+        mapped_file_size_commit_log=16_384,
+        message_index_enable=index > 0,
+        max_index_num=index or 50,
+    )
     store = stores.start(config)
     for n in range(40):
         if n == 20:
