@@ -20,6 +20,7 @@ from comparison.measuring import Figures
 STORED = 50_000  # messages with keys, for pull, query and view
 SEED = "7"
 WARM_UP_S = 0.5
+LATENCIES = ("p50", "p99", "p999")
 FAILURES = ("timeouts", "closed", "unmatched", "bad_frames", "bad_records", "wrong")
 PHASES = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH", "ladder": "ASYNC_FLUSH"}
 
@@ -150,14 +151,16 @@ def joined(answers: Sequence[dict[str, object]]) -> dict[str, object]:
     """One answer for repeated calls: the rate of all, latencies of the median call, any failure."""
     if len(answers) == 1:
         return answers[0]
-    failed = [one for one in answers if figures_of(one, 0, 1)["errors"]]
-    if failed:
-        return failed[0]
+    figures = [figures_of(one, 0.0, 1.0) for one in answers]
+    for one, answer in zip(figures, answers, strict=True):
+        if one["errors"]:
+            return answer
     messages = sum(_value(one, "messages") for one in answers)
     took = sum(_value(one, "messages") / _value(one, "msgs_per_s") for one in answers)
-    latencies = [dict(one["latency_us"]) for one in answers]  # type: ignore[call-overload]
-    medians = {name: statistics.median(one[name] for one in latencies) for name in latencies[0]}
-    return {"messages": messages, "msgs_per_s": messages / took, "latency_us": medians}
+    latencies = {
+        name: statistics.median(one[f"{name}_us"] for one in figures) for name in LATENCIES
+    }
+    return {"messages": messages, "msgs_per_s": messages / took, "latency_us": latencies}
 
 
 def figures_of(answer: dict[str, object], cpu_s: float, wall_s: float) -> Figures:
@@ -171,7 +174,7 @@ def figures_of(answer: dict[str, object], cpu_s: float, wall_s: float) -> Figure
         figures["msgs_per_s"] = _value(answer, "msgs_per_s")
     latencies = answer.get("latency_us")
     if isinstance(latencies, dict):
-        figures |= {f"{name}_us": float(latencies[name]) for name in ("p50", "p99", "p999")}
+        figures |= {f"{name}_us": float(latencies[name]) for name in LATENCIES}
     total = _value(answer, "acked_total", "found_total", "received", "messages")
     if total:
         figures["cpu_us_per_msg"] = cpu_s * 1e6 / total
