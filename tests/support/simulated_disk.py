@@ -227,6 +227,9 @@ class SimDisk(Disk):
     def unmap(self, mapping: bytearray) -> None:
         self.capture()
 
+    def read_ahead(self, path: str, start: int, end: int) -> None:
+        pass  # the page cache has all bytes
+
     def sync_data(self, fd: int) -> None:
         number, path = self._open[fd]
         try:

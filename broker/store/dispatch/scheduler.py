@@ -97,8 +97,8 @@ class DispatchScheduler:
             self._flusher.touched()
         if self.on_appended is not None:
             self.on_appended()
+        self._log.load_ahead(sync_flush=self._sync_flush)
         if not self._sync_flush:
-            self._log.load_ahead()
             self.dispatch_slice()
 
     def _touch_flusher(self) -> None:

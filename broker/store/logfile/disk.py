@@ -205,6 +205,26 @@ class Disk:
                 memory, start, end
             )
 
+    def read_ahead(self, path: str, start: int, end: int) -> None:
+        """Read a part of a file into the page cache; OSError if the system cannot.
+
+        In single pages, see :meth:`expect_single_pages`. Other threads run Python code meanwhile.
+        POSIX_FADV_WILLNEED would read no more than read_ahead_kb.
+        """
+        if sys.platform != "linux":
+            return
+        fd = self.open(path)
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                while start < end and (count := os.sendfile(nowhere, fd, start, end - start)):
+                    start += count
+            finally:
+                os.close(nowhere)
+        finally:
+            self.close(fd)
+
     def sync_data(self, fd: int) -> None:
         """Wait until the file's data is on the disk, including data written through a mapping.
 

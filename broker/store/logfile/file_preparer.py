@@ -43,8 +43,18 @@ class FilePreparer:
         return file if file is not None else self._queue.prepare(start)
 
     def load_pages(self, file: MappedFile, start: int, end: int) -> None:
-        """Request that the pages of a part of ``file`` are loaded for writing."""
+        """Request that the pages of a part of ``file`` are loaded for short writes."""
         self._run(partial(file.load_pages, start, end))
+
+    def read_ahead(self, file: MappedFile, start: int, end: int) -> None:
+        """Request that a part of ``file`` is read into the page cache, for long writes."""
+        self._run(partial(self._read_ahead, file, start, end))
+
+    def _read_ahead(self, file: MappedFile, start: int, end: int) -> None:
+        try:
+            file.disk.read_ahead(file.path, start, end)
+        except (OSError, StoreError) as error:
+            _log.debug("%s: not read ahead: %s", file.path, error)
 
     def discard(self) -> None:
         """Remove a prepared file that was not used."""

@@ -1,6 +1,7 @@
 """The log: records to the byte, rolling, reading within bounds."""
 
 import struct
+from itertools import pairwise
 
 import pytest
 
@@ -8,7 +9,7 @@ from broker.errors import StoreError
 from broker.message.batch import encode_batch
 from broker.message.message import Message
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record, encode_record
-from broker.store.commitlog import GATHERED_BYTES, LOADED_BYTES, CommitLog
+from broker.store.commitlog import GATHERED_BYTES, LOADED_BYTES, READ_AHEAD_BYTES, CommitLog
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.encoded_batch import EncodedBatch
 from broker.store.format.commitlog import Blank, scan_commitlog
@@ -30,14 +31,19 @@ def log(tmp_path):
 
 
 class LoadingDisk(Disk):
-    """Notes the ranges of pages that are loaded."""
+    """Notes the ranges of pages that are loaded into a mapping, and of those that are read."""
 
     def __init__(self) -> None:
         self.loaded: list[tuple[int, int]] = []
+        self.read_ranges: list[tuple[int, int]] = []
 
     def load_pages(self, mapping, start, end):
         super().load_pages(mapping, start, end)
         self.loaded.append((start, end))
+
+    def read_ahead(self, path, start, end):
+        super().read_ahead(path, start, end)
+        self.read_ranges.append((start, end))
 
 
 @pytest.fixture
@@ -381,7 +387,7 @@ def test_short_writes_load_the_next_pages_after_the_first_mebibyte(large, inner)
     while file is None or file.written < 7 << 20:
         before = len(disk.loaded)
         put(log, inner, body=bytes(4000))
-        log.load_ahead()
+        log.load_ahead(sync_flush=False)
         (file,) = log.files.files
         if len(disk.loaded) > before:
             start, end = disk.loaded[-1]
@@ -395,19 +401,41 @@ def test_short_writes_load_the_next_pages_after_the_first_mebibyte(large, inner)
 def test_a_log_that_is_rolled_loads_the_first_pages_at_once(large, inner):
     log, disk = large
     while len(log.files.files) < 2:
-        put(log, inner, body=bytes(9000))
+        put(log, inner, body=bytes(4000))
     assert disk.loaded == []
-    log.load_ahead()
+    log.load_ahead(sync_flush=False)
     start = log.files.files[1].written // 4096 * 4096
     assert disk.loaded == [(start, start + LOADED_BYTES)]
 
 
-def test_long_writes_load_no_pages(large, inner):
+@pytest.mark.parametrize(("body", "sync_flush"), [(9000, False), (9000, True), (4000, True)])
+def test_pages_that_no_mapping_needs_are_read_ahead(large, inner, body, sync_flush):
     log, disk = large
-    for _ in range(400):
-        put(log, inner, body=bytes(9000))
-        log.load_ahead()
-    log.append_encoded(bytes(2 << 20), 1)
-    log.load_ahead()
-    assert log.max_offset > LOADED_BYTES
+    while not disk.read_ranges:
+        put(log, inner, body=bytes(body))
+        log.load_ahead(sync_flush=sync_flush)
+    (file,) = log.files.files
+    start = file.written // 4096 * 4096
+    assert file.written == pytest.approx(LOADED_BYTES // 2, abs=16384)
+    assert disk.read_ranges == [(start, min(file.size, start + READ_AHEAD_BYTES))]
+    while len(log.files.files) < 2:
+        put(log, inner, body=bytes(body))
+        log.load_ahead(sync_flush=sync_flush)
+    assert len(disk.read_ranges) == 2
     assert disk.loaded == []
+
+
+def test_bytes_read_ahead_are_those_of_the_file(large, inner, monkeypatch):
+    monkeypatch.setattr("broker.store.commitlog.READ_AHEAD_BYTES", 1 << 20)
+    log, disk = large
+    expected = []
+    while log.max_offset < 7 << 20:
+        expected.append(put(log, inner, body=bytes([len(expected) % 256]) * 9000))
+        log.load_ahead(sync_flush=False)
+    assert len(disk.read_ranges) > 10
+    assert all(end == start for (_, end), (start, _) in pairwise(disk.read_ranges))
+    for number, (physical_offset, size) in enumerate(expected):
+        record = log.record_at(physical_offset)
+        assert record is not None
+        assert decode_record(record, check_crc=True).body == bytes([number % 256]) * 9000
+        assert len(record) == size

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from broker.errors import DiskFullError
+from broker.errors import DiskFullError, StoreError
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.file_preparer import FilePreparer
 from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
@@ -78,3 +78,21 @@ def test_no_space_ahead_of_time_is_met_again_by_the_writer(folder, faulty_disk):
     jobs.pop()()
     with pytest.raises(DiskFullError):
         preparer.take(0)
+
+
+@pytest.mark.parametrize("error", [OSError(5, "I/O error"), StoreError("not opened")])
+def test_a_file_that_cannot_be_read_ahead_is_written_all_the_same(folder, error, monkeypatch):
+    queue = MappedFileQueue(Disk(), str(folder), SIZE)
+    calls = []
+
+    def read_ahead(path, start, end):
+        calls.append((path, start, end))
+        raise error
+
+    monkeypatch.setattr(queue.disk, "read_ahead", read_ahead, raising=False)
+    file = queue.create(0)
+    FilePreparer(queue, lambda job: job()).read_ahead(file, 0, SIZE)
+    file.write(0, b"data")
+    assert calls == [(file.path, 0, SIZE)]
+    assert bytes(file.view[:4]) == b"data"
+    queue.close()
