@@ -39,8 +39,8 @@ GATHERED_BYTES: Final = 256 << 10
 """Bytes of appended records that a broker writes at once, at the latest."""
 LOADED_BYTES: Final = 2 << 20
 """Bytes of the current file whose pages are loaded ahead of short writes: 20 ms of 100 MB/s."""
-READ_AHEAD_BYTES: Final = 16 << 20
-"""Bytes of the current file that are read into the page cache ahead of long writes: 40 ms of 400
+READ_AHEAD_BYTES: Final = 32 << 20
+"""Bytes of the current file that are read into the page cache ahead of long writes: 80 ms of 400
 MB/s."""
 
 _V6_BITS: Final = BORNHOST_V6 | STOREHOST_V6

@@ -22,6 +22,7 @@ from typing import Any
 
 from broker.errors import DiskFullError, StoreError, StoreLockedError
 from broker.store.logfile.disk import Disk
+from broker.store.logfile.page_reader import PageReader
 
 SECTOR = 512
 # Numbers of files, never used twice: an image of a disk shares them with files created later.
@@ -227,8 +228,8 @@ class SimDisk(Disk):
     def unmap(self, mapping: bytearray) -> None:
         self.capture()
 
-    def read_ahead(self, path: str, start: int, end: int) -> None:
-        pass  # the page cache has all bytes
+    def page_reader(self, path: str) -> PageReader:
+        raise OSError(errno.ENOSYS, "the page cache has all bytes", path)
 
     def sync_data(self, fd: int) -> None:
         number, path = self._open[fd]

@@ -8,11 +8,14 @@ values of UNIQ_KEY, KEYS, and TAGS::
              ^^                ^^^^^^            ^  the rest is equal
 
 To match each string with the pattern of the equal bytes costs a third of searching it for each
-value. Strings of any other kind are searched one by one.
+value; strings of one length are split at the same positions, which costs half of that. Strings of
+any other kind are searched one by one.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from struct import Struct
 from typing import Final, NamedTuple
 
 from broker.message.message import PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_UNIQ_KEY
@@ -39,20 +42,81 @@ class PropertyColumns(NamedTuple):
     tags: list[bytes]
 
 
+class _Places(NamedTuple):
+    """Which values of a string are those of UNIQ_KEY, KEYS and TAGS (None: no such value).
+
+    ``tag`` is the value of TAGS in all strings, where it is not one of the values.
+    """
+
+    uniq_key: int | None
+    keys: int | None
+    tags: int | None
+    tag: bytes
+
+
+class _Layout(NamedTuple):
+    """The positions of the values in strings of one length.
+
+    ``split`` yields, of each of the joined strings, ``parts`` with the values between them.
+    """
+
+    split: Callable[[bytes], Iterator[tuple[bytes, ...]]]
+    parts: tuple[bytes, ...]
+    places: _Places
+
+
+# By the length of the strings, the last one that was seen.
+layouts: Final[dict[int, _Layout]] = {}
+
+
 def peek_columns(properties: Sequence[bytes]) -> PropertyColumns:
     """Return ``peek_message_keys`` and ``peek_tags`` of each string."""
     columns = None
     if len(properties) > 1:
+        same_length = len(set(map(len, properties))) == 1
+        if same_length:
+            columns = _split(properties)
         # To search for TAGS takes longer, and mostly they are equal.
-        if peek_tags(properties[0]) == peek_tags(properties[-1]):
-            columns = _columns(properties, _MARKS[:2])
-        columns = columns or _columns(properties, _MARKS)
+        if columns is None and peek_tags(properties[0]) == peek_tags(properties[-1]):
+            columns = _columns(properties, _MARKS[:2], same_length=same_length)
+        columns = columns or _columns(properties, _MARKS, same_length=same_length)
     return columns or PropertyColumns(
         [peek_message_keys(one) for one in properties], [peek_tags(one) for one in properties]
     )
 
 
-def _columns(properties: Sequence[bytes], marks: Sequence[bytes]) -> PropertyColumns | None:
+def _split(properties: Sequence[bytes]) -> PropertyColumns | None:
+    """The columns of strings of one length, by its layout; None if they have another one."""
+    layout = layouts.get(len(properties[0]))
+    if layout is None:
+        return None
+    count = len(properties)
+    columns = list(zip(*layout.split(b"".join(properties)), strict=True))
+    for part, column in zip(layout.parts, columns[::2], strict=True):
+        if column.count(part) != count:
+            return None
+    values = columns[1::2]
+    if any(b"\x02" in b"".join(column) for column in values):
+        return None
+    return _of_values(values, layout.places, count)
+
+
+def _of_values(values: Sequence[Sequence[bytes]], places: _Places, count: int) -> PropertyColumns:
+    """The columns of ``count`` strings, given each of their values."""
+    uniq_key, keys, tags, tag = places
+    return PropertyColumns(
+        _message_keys(
+            values[uniq_key] if uniq_key is not None else None,
+            values[keys] if keys is not None else None,
+            count,
+        ),
+        list(values[tags]) if tags is not None else [tag] * count,
+    )
+
+
+def _columns(
+    properties: Sequence[bytes], marks: Sequence[bytes], *, same_length: bool
+) -> PropertyColumns | None:
     """The columns of strings that differ in the values after ``marks``; None if others differ."""
     first = properties[0]
     if len(first) > MAX_PATTERN_BYTES:
@@ -64,6 +128,17 @@ def _columns(properties: Sequence[bytes], marks: Sequence[bytes]) -> PropertyCol
     ends = [0, *(end for _, end in found)]
     begins = [*(begin for begin, _ in found), len(first)]
     parts = tuple(first[end:begin] for end, begin in zip(ends, begins, strict=True))
+    uniq_key, keys, *rest = (found.index(one) if one else None for one in ranges)
+    tags, tag = (rest[0], b"") if rest else (None, peek_tags(first))
+    places = _Places(uniq_key, keys, tags, tag)
+    if same_length:
+        if len(layouts) >= MAX_PATTERNS:
+            layouts.clear()
+        cuts = [0, *(position for one in found for position in one), len(first)]
+        sizes = [end - begin for begin, end in pairwise(cuts)]
+        split = Struct("".join(f"{size}s" for size in sizes)).iter_unpack
+        layouts[len(first)] = _Layout(split, parts, places)
+        return _split(properties)
     pattern = _pattern(parts)
     if pattern is None:
         return None
@@ -71,12 +146,8 @@ def _columns(properties: Sequence[bytes], marks: Sequence[bytes]) -> PropertyCol
     matches = [match for match in map(pattern.fullmatch, properties) if match]
     if len(matches) != len(properties):
         return None
-    columns = list(zip(*map(re.Match.groups, matches), strict=True))
-    of_mark = [columns[found.index(one)] if one else None for one in ranges]
-    tags = of_mark[2] if len(marks) > 2 else [peek_tags(first)] * len(properties)
-    return PropertyColumns(
-        _message_keys(of_mark[0], of_mark[1], len(properties)),
-        list(tags or [b""] * len(properties)),
+    return _of_values(
+        list(zip(*map(re.Match.groups, matches), strict=True)), places, len(properties)
     )
 
 

@@ -28,6 +28,7 @@ from broker.errors import (
     StoreStateError,
 )
 from broker.store.logfile.descriptors import LIMIT_ERRORS, DescriptorReserve
+from broker.store.logfile.page_reader import PageReader
 
 _log = logging.getLogger(__name__)
 
@@ -205,25 +206,14 @@ class Disk:
                 memory, start, end
             )
 
-    def read_ahead(self, path: str, start: int, end: int) -> None:
-        """Read a part of a file into the page cache; OSError if the system cannot.
-
-        In single pages, see :meth:`expect_single_pages`. Other threads run Python code meanwhile.
-        POSIX_FADV_WILLNEED would read no more than read_ahead_kb.
-        """
-        if sys.platform != "linux":
-            return
+    def page_reader(self, path: str) -> PageReader:
+        """Open a file to read its pages ahead of writes; OSError or StoreError if impossible."""
         fd = self.open(path)
         try:
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
-            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                while start < end and (count := os.sendfile(nowhere, fd, start, end - start)):
-                    start += count
-            finally:
-                os.close(nowhere)
-        finally:
+            return PageReader(fd, self.close)
+        except OSError:
             self.close(fd)
+            raise
 
     def sync_data(self, fd: int) -> None:
         """Wait until the file's data is on the disk, including data written through a mapping.

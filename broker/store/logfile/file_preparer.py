@@ -7,6 +7,7 @@ from functools import partial
 
 from broker.errors import DiskFullError, StoreError
 from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
+from broker.store.logfile.page_reader import PageReader
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +27,9 @@ class FilePreparer:
         self._lock = threading.Lock()
         self._wanted = -1
         self._ready: MappedFile | None = None
+        # Used by jobs only.
+        self._reader: PageReader | None = None
+        self._read_file: MappedFile | None = None
 
     def request(self, start: int) -> None:
         """Request preparation of the file that starts at ``start``."""
@@ -51,13 +55,26 @@ class FilePreparer:
         self._run(partial(self._read_ahead, file, start, end))
 
     def _read_ahead(self, file: MappedFile, start: int, end: int) -> None:
+        # The descriptor is kept: with each system call another thread gets the interpreter lock,
+        # and this one may wait 5 ms for it.
         try:
-            file.disk.read_ahead(file.path, start, end)
+            if self._read_file is not file:
+                self._end_reading()
+                self._reader, self._read_file = file.disk.page_reader(file.path), file
+            assert self._reader is not None
+            self._reader.read(start, end)
         except (OSError, StoreError) as error:
             _log.debug("%s: not read ahead: %s", file.path, error)
 
+    def _end_reading(self) -> None:
+        reader, self._reader = self._reader, None
+        self._read_file = None
+        if reader is not None:
+            reader.close()
+
     def discard(self) -> None:
-        """Remove a prepared file that was not used."""
+        """Remove a prepared file that was not used; the worker must have stopped."""
+        self._end_reading()
         with self._lock:
             self._wanted = -1
             file, self._ready = self._ready, None
@@ -69,7 +86,8 @@ class FilePreparer:
             _log.warning("%s: not removed: %s", file.path if file is not None else "", error)
 
     def release(self) -> None:
-        """Close a prepared file that was not used; it stays on the disk."""
+        """Close a prepared file that was not used; it stays on the disk. As :meth:`discard`."""
+        self._end_reading()
         with self._lock:
             self._wanted = -1
             file, self._ready = self._ready, None

@@ -41,9 +41,16 @@ class LoadingDisk(Disk):
         super().load_pages(mapping, start, end)
         self.loaded.append((start, end))
 
-    def read_ahead(self, path, start, end):
-        super().read_ahead(path, start, end)
-        self.read_ranges.append((start, end))
+    def page_reader(self, path):
+        reader = super().page_reader(path)
+        read = reader.read
+
+        def note(start, end):
+            read(start, end)
+            self.read_ranges.append((start, end))
+
+        reader.read = note
+        return reader
 
 
 @pytest.fixture

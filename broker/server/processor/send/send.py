@@ -42,6 +42,7 @@ from broker.server.processor.send.batch_records import (
     delay_batch,
     inner_batch_record,
     item_records,
+    message_ids,
     shared_fields,
 )
 from broker.server.processor.send.flushed_answers import STATUS_CODES, FlushedAnswers, waits
@@ -331,8 +332,7 @@ class SendMessageProcessor:
             failed = PutMessageResult(stored.status, remark=stored.remark)
             return self._mark(self._failed(request, failed))
         self._count(target, stored.store_size, len(stored.physical_offsets))
-        offsets = stored.physical_offsets
-        ids = b",".join([self._id_prefix + b"%016X"] * len(offsets)) % tuple(offsets)
+        ids = message_ids(self._id_prefix, stored.physical_offsets)
         key = _in_json(uniq_key.encode())
         place = head.queue_id, stored.queue_offset
         if target.mappings is not None:

@@ -27,7 +27,8 @@ def alike(draw: st.DrawFn) -> list[bytes]:
         text = b""
         for name, value in pairs:
             if name in (b"UNIQ_KEY", b"KEYS", b"TAGS"):
-                value = draw(st.sampled_from([value, value[::-1], b"k" * len(value)]) | TEXT)
+                alike = st.sampled_from([value, value[::-1], b"k" * len(value)])
+                value = draw(st.one_of(alike, alike, TEXT, HOSTILE))
             elif draw(st.integers(0, 9)) == 0:
                 value = draw(HOSTILE)
             text += name + b"\x01" + value + b"\x02"
@@ -62,6 +63,22 @@ def test_strings_that_differ_in_these_values_only_are_not_searched_one_by_one(
     assert tuple(peek_columns(properties)) == expected
 
 
+@pytest.mark.parametrize("tags", [(b"A", b"A", b"A"), (b"A", b"B", b"A"), (b"A", b"A", b"B")])
+def test_strings_of_one_length_are_split_at_the_same_positions(
+    monkeypatch: pytest.MonkeyPatch, tags: tuple[bytes, ...]
+) -> None:
+    properties = [
+        b"UNIQ_KEY\x01%032X\x02KEYS\x01k%03d\x02TAGS\x01%b\x02" % (number, number, tag)
+        for number, tag in enumerate(tags)
+    ]
+    expected = alone(properties)
+    assert tuple(peek_columns(properties)) == expected
+    monkeypatch.delattr(property_columns, "peek_message_keys")
+    monkeypatch.setattr(property_columns, "patterns", None)
+    for _ in range(3):
+        assert tuple(peek_columns(properties)) == expected
+
+
 @pytest.mark.parametrize(
     "second",
     [
@@ -92,8 +109,12 @@ def test_the_time_of_hostile_strings_is_linear(tail: bytes) -> None:
 
 def test_memory_of_patterns_is_bounded() -> None:
     for number in range(1000):
-        peek_columns([b"UNIQ_KEY\x01a\x02WAIT\x01%d\x02" % number] * 2)
+        peek_columns([b"UNIQ_KEY\x01%b\x02WAIT\x01%d\x02" % (a, number) for a in (b"a", b"aa")])
     peek_columns([b"UNIQ_KEY\x01a\x02WAIT\x01%b\x02" % bytes(5000)] * 2)
     patterns = property_columns.patterns
-    assert len(patterns) <= property_columns.MAX_PATTERNS
+    for length in range(1, 200):
+        peek_columns([b"UNIQ_KEY\x01%b\x02" % (b"a" * length)] * 2)
+    assert len(property_columns.layouts) <= property_columns.MAX_PATTERNS
+    assert max(property_columns.layouts) <= property_columns.MAX_PATTERN_BYTES
+    assert 0 < len(patterns) <= property_columns.MAX_PATTERNS
     assert all(sum(map(len, one)) <= property_columns.MAX_PATTERN_BYTES for one in patterns)

@@ -186,31 +186,6 @@ def test_pages_read_ahead_are_not_requested_again(disk, tmp_path, monkeypatch):
     assert read == (3 << 20) - 1000
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="read ahead on Linux only")
-def test_pages_are_read_ahead_and_the_file_stays_as_it_is(disk, tmp_path, monkeypatch):
-    path = tmp_path / "f"
-    content = bytes(range(256)) * 4096
-    path.write_bytes(content)
-    ranges = []
-    sendfile = os.sendfile
-
-    def in_steps(target, fd, position, count):
-        done = sendfile(target, fd, position, min(count, 100_000))
-        ranges.append((position, done))
-        return done
-
-    monkeypatch.setattr(files.os, "sendfile", in_steps)
-    disk.read_ahead(str(path), 8192, 400_000)
-    assert [position for position, _ in ranges] == [8192, 108_192, 208_192, 308_192]
-    assert sum(done for _, done in ranges) == 400_000 - 8192
-    ranges.clear()
-    disk.read_ahead(str(path), 1 << 20, 2 << 20)  # past the end
-    assert ranges == [(1 << 20, 0)]
-    assert path.read_bytes() == content
-    with pytest.raises(StoreError, match="absent"):
-        disk.read_ahead(str(tmp_path / "absent"), 0, 4096)
-
-
 def test_list_sorts_and_contains_folders(disk, tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "a").write_text("")

@@ -1,0 +1,85 @@
+"""Pages are read ahead, in any number of calls, and the file does not change."""
+
+import os
+import sys
+
+import pytest
+
+from broker.errors import StoreError
+from broker.store.logfile import page_reader
+from broker.store.logfile.disk import Disk
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are read on Linux only")
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_part_is_read_in_any_number_of_calls_and_the_file_does_not_change(tmp_path, monkeypatch):
+    path = tmp_path / "f"
+    content = bytes(range(256)) * 4096
+    path.write_bytes(content)
+    ranges = []
+    sendfile = os.sendfile
+
+    def in_steps(target, fd, position, count):
+        done = sendfile(target, fd, position, min(count, 100_000))
+        ranges.append((position, done))
+        return done
+
+    before = descriptors()
+    reader = Disk().page_reader(str(path))
+    monkeypatch.setattr(page_reader.os, "sendfile", in_steps)
+    reader.read(8192, 400_000)
+    assert [position for position, _ in ranges] == [8192, 108_192, 208_192, 308_192]
+    assert sum(done for _, done in ranges) == 400_000 - 8192
+    ranges.clear()
+    reader.read(1 << 20, 2 << 20)  # past the end
+    assert ranges == [(1 << 20, 0)]
+    assert path.read_bytes() == content
+    reader.close()
+    assert descriptors() == before
+
+
+def test_pages_of_reserved_space_are_cached(tmp_path):
+    path = tmp_path / "f"
+    disk = Disk()
+    fd = disk.open(str(path), create=True)
+    disk.reserve(fd, 1 << 20, str(path))
+    disk.close(fd)
+    if disk.next_data(str(path), 0) != (-1, -1):
+        pytest.skip("this file system counts reserved space as data")
+    reader = disk.page_reader(str(path))
+    reader.read(65_536, 131_072)
+    reader.close()
+    start, end = next(iter(disk.stored_ranges(str(path))), (0, 0))
+    assert (start, end) in {(65_536, 131_072), (0, 0)}  # 0: only written bytes count
+    assert path.read_bytes() == bytes(1 << 20)
+
+
+def test_a_file_that_cannot_be_opened_or_advised_leaves_no_descriptor(tmp_path, monkeypatch):
+    disk = Disk()
+    with pytest.raises(StoreError, match="absent"):
+        disk.page_reader(str(tmp_path / "absent"))
+    path = tmp_path / "f"
+    path.write_bytes(b"data")
+
+    def refuse(*arguments):
+        raise OSError(22, "Invalid argument")
+
+    before = descriptors()
+    monkeypatch.setattr(page_reader.os, "posix_fadvise", refuse)
+    with pytest.raises(OSError, match="Invalid argument"):
+        disk.page_reader(str(path))
+    assert descriptors() == before
+
+
+def test_other_systems_read_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_reader.sys, "platform", "darwin")
+    monkeypatch.delattr(page_reader.os, "sendfile")
+    path = tmp_path / "f"
+    path.write_bytes(b"data")
+    reader = Disk().page_reader(str(path))
+    reader.read(0, 4)
+    reader.close()
