@@ -232,7 +232,8 @@ class Connection(asyncio.Protocol):
                         endpoint.share.frames += len(commands)
                 else:
                     self._serve(commands)
-            self._refuse_broken()
+            if self.decoder.failure is not None:
+                self._refuse_broken()
         except RemoteProtocolError as error:
             self._refuse(without_frames(error))
         except Exception as error:

@@ -328,24 +328,20 @@ class StoreReader:
         prefix = entry.key_prefix if entry else topic_prefix(topic)
         limit = min(max_num, self._config.max_msgs_num_batch)
         data = key.encode("utf-8", "replace")
-        result = QueryMessageResult([])
+        buffers: list[memoryview] = []
         for _ in range(_QUERY_ROUNDS):
             found, timestamp, offset = index.query(prefix, data, limit, begin, end)
-            result.index_last_update_timestamp = timestamp
-            result.index_last_update_physical_offset = offset
-            if not found:
-                break
-            for physical_offset in sorted(set(found)):
+            for physical_offset in sorted(set(found)) if len(found) > 1 else found:
                 record = self._log.record_at(physical_offset)
                 if record is not None and not self.is_damaged(physical_offset):
-                    result.buffers.append(record)
-            if result.buffers:
+                    buffers.append(record)
+            if buffers or not found:
                 break
             # No record could be read: search again up to the time of the oldest one.
             end = self._log.store_timestamp_at(min(found))
             if end < begin:
                 break
-        return result
+        return QueryMessageResult(buffers, timestamp, offset)
 
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp: int, boundary: str = "LOWER"

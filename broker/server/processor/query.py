@@ -38,7 +38,9 @@ def query_message(
     if limit <= 0:
         begin, end = 0, -1  # an empty time range: the store is asked for at least one message
     result = context.store.query_message(topic, key, max(1, limit), begin, end)
-    records = _fitting(result.buffers)
+    records: Sequence[memoryview] = result.buffers
+    if len(records) > 1:
+        records = _fitting(records)
     ext_json = b'{"indexLastUpdatePhyoffset":"%d","indexLastUpdateTimestamp":"%d"}' % (
         result.index_last_update_physical_offset,
         result.index_last_update_timestamp,

@@ -274,22 +274,22 @@ class IndexService:
         **Source:** RocketMQ IndexService#queryOffset.
         """
         hashed = key_hash(topic_prefix, key)
-        found = [
-            physical_offset
-            for prefix, keys, physical_offset, stored in reversed(self.waiting)
-            if begin <= stored <= end and hashed in [key_hash(prefix, word) for word in keys]
-        ][:limit]
-        last_timestamp = last_offset = 0
-        for number in range(len(self.files) - 1, -1, -1):
-            index = self.files[number]
-            if number == len(self.files) - 1:
-                last_timestamp = index.end_timestamp
-                last_offset = index.end_physical_offset
+        found: list[int] = []
+        if self.waiting:
+            found = [
+                physical_offset
+                for prefix, keys, physical_offset, stored in reversed(self.waiting)
+                if begin <= stored <= end and hashed in [key_hash(prefix, word) for word in keys]
+            ][:limit]
+        files = self.files
+        for index in reversed(files):
             if len(found) < limit and index.overlaps(begin, end):
                 found += index.find(hashed, begin, end, limit - len(found))
             if index.begin_timestamp < begin or len(found) >= limit:
                 break
-        return found, last_timestamp, last_offset
+        if not files:
+            return found, 0, 0
+        return found, files[-1].end_timestamp, files[-1].end_physical_offset
 
     def delete_expired(self, log_min: int) -> int:
         """Remove files whose messages have all expired from the log, except the last file.
