@@ -9,8 +9,8 @@ header does not count: see :func:`repair_slots`.
 
 from array import array
 from collections import deque
-from collections.abc import Sequence
-from itertools import repeat
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from typing import Any, Final
 
 from broker.common.java import INT32_MAX
@@ -189,7 +189,7 @@ class IndexFile:
             prefixes = [prefixes[number] for number in indexes]
             offsets = [offsets[number] for number in indexes]
             store_timestamps = [store_timestamps[number] for number in indexes]
-        words = [word for of_message in keys for word in of_message]
+        words = list(chain.from_iterable(keys))
         self._add_many(key_hashes(prefixes, words), offsets, store_timestamps)
         return True
 
@@ -201,7 +201,12 @@ class IndexFile:
         All entries are written before the first slot refers to one of them.
         """
         mapping, slots, count = self._mapping, self.slots, self.count
-        seconds = {stored: self._seconds(stored) for stored in set(store_timestamps)}
+        first = store_timestamps[0]
+        if store_timestamps.count(first) == len(store_timestamps):
+            seconds: Iterable[int] = repeat(self._seconds(first))
+        else:
+            of_stamp = {stored: self._seconds(stored) for stored in set(store_timestamps)}
+            seconds = map(of_stamp.__getitem__, store_timestamps)
         slots_at = [HEADER_SIZE + hashed % slots * SLOT_SIZE for hashed in hashes]
         entries = range(count, count + len(hashes))
         previous = [
@@ -215,7 +220,7 @@ class IndexFile:
                 newest[slot_at] = count + number
         begin = self._entries_at + count * ENTRY_SIZE
         mapping[begin : begin + len(hashes) * ENTRY_SIZE] = b"".join(
-            map(_PACK_ENTRY, hashes, offsets, map(seconds.__getitem__, store_timestamps), previous)
+            map(_PACK_ENTRY, hashes, offsets, seconds, previous)
         )
         deque(map(_WRITE_SLOT, repeat(mapping), slots_at, entries), 0)
         self.used_slots += previous.count(0)
