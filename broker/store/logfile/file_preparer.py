@@ -95,6 +95,7 @@ class FilePreparer:
             file.close()
 
     def _prepare(self) -> None:
+        self._end_reading()  # a file that is full: its space is free when it is removed
         with self._lock:
             start = self._wanted
             if start < 0 or self._ready is not None:

@@ -126,6 +126,17 @@ def test_a_file_is_read_ahead_by_one_reader(folder, end):
     queue.close()
 
 
+def test_a_full_file_is_closed_when_the_next_one_is_requested(folder):
+    disk = ReadingDisk()
+    queue = MappedFileQueue(disk, str(folder), SIZE)
+    preparer = FilePreparer(queue, lambda job: job())
+    preparer.read_ahead(queue.create(0), 0, 100)
+    preparer.request(SIZE)
+    assert disk.events[2:] == [("close", 0)]
+    preparer.discard()
+    queue.close()
+
+
 @pytest.mark.parametrize("error", [OSError(5, "I/O error"), StoreError("not opened")])
 def test_a_file_that_cannot_be_read_ahead_is_still_written(folder, error):
     queue = MappedFileQueue(ReadingDisk(error), str(folder), SIZE)
