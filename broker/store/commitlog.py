@@ -39,9 +39,10 @@ GATHERED_BYTES: Final = 256 << 10
 """Bytes of appended records that a broker writes at once, at the latest."""
 LOADED_BYTES: Final = 2 << 20
 """Bytes of the current file whose pages are loaded ahead of short writes: 20 ms of 100 MB/s."""
+READ_AHEAD_MS: Final = 500
+"""Time for whose writes, at their present rate, pages are read into the page cache."""
 READ_AHEAD_BYTES: Final = 32 << 20
-"""Bytes of the current file that are read into the page cache ahead of long writes: 80 ms of 400
-MB/s."""
+"""Bytes that are read ahead at most; at least LOADED_BYTES."""
 
 _V6_BITS: Final = BORNHOST_V6 | STOREHOST_V6
 # Bytes of a record besides body, topic (with its length) and properties, per host shape.
@@ -71,9 +72,11 @@ class CommitLog:
         # after it); -1 without a current file.
         self._limit = -1
         # Position in the current file up to which pages were loaded, and the one at which the next
-        # ones are requested: late in the first file. Bytes of short and long writes since then.
+        # ones are requested: late in the first file. storeTimestamp of the last request, bytes of
+        # short and long writes since then.
         self._loaded = 0
         self._load_at = 0
+        self._load_time = 0
         self._short_bytes = self._long_bytes = 0
         # Parts of the records that are appended and not yet written, and the position in the
         # current file after them; without any it is that file's ``written``.
@@ -274,8 +277,9 @@ class CommitLog:
         if file is None or file.written < self._load_at:
             return
         mapped = self._short_bytes > self._long_bytes and not sync_flush
+        ahead = LOADED_BYTES if mapped else self._read_ahead_bytes()
+        self._load_time = self.last_store_timestamp
         self._short_bytes = self._long_bytes = 0
-        ahead = LOADED_BYTES if mapped else READ_AHEAD_BYTES
         start = max(self._loaded, file.written // PAGE * PAGE)
         end = min(file.size, file.written // PAGE * PAGE + ahead)
         self._load_at = file.written + ahead // 2
@@ -283,6 +287,11 @@ class CommitLog:
             self._loaded = end
             load = self.preparer.load_pages if mapped else self.preparer.read_ahead
             load(file, start, end)
+
+    def _read_ahead_bytes(self) -> int:
+        elapsed_ms = max(1, self.last_store_timestamp - self._load_time)
+        wanted = (self._short_bytes + self._long_bytes) * READ_AHEAD_MS // elapsed_ms
+        return min(max(wanted, LOADED_BYTES), READ_AHEAD_BYTES)
 
     @property
     def capacity(self) -> int:

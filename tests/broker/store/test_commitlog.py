@@ -424,15 +424,37 @@ def test_pages_that_no_mapping_needs_are_read_ahead(large, inner, body, sync_flu
     (file,) = log.files.files
     start = file.written // 4096 * 4096
     assert file.written == pytest.approx(LOADED_BYTES // 2, abs=16384)
-    assert disk.read_ranges == [(start, min(file.size, start + READ_AHEAD_BYTES))]
+    assert disk.read_ranges == [(start, start + LOADED_BYTES)]
     while len(log.files.files) < 2:
         put(log, inner, body=bytes(body))
         log.load_ahead(sync_flush=sync_flush)
-    assert len(disk.read_ranges) == 2
+    ends = [end for _, end in disk.read_ranges]
+    of_first = disk.read_ranges[: ends.index(file.size) + 1]
+    assert all(end == start for (_, end), (start, _) in pairwise(of_first))
     assert disk.loaded == []
 
 
+@pytest.mark.parametrize(
+    ("bytes_per_ms", "expected"),
+    [(1_000, LOADED_BYTES), (20_000, 10_000_000), (1_000_000, READ_AHEAD_BYTES)],
+)
+def test_the_bytes_read_ahead_follow_the_rate(tmp_path, inner, bytes_per_ms, expected):
+    disk = LoadingDisk()
+    files = MappedFileQueue(disk, str(tmp_path / "commitlog"), 64 << 20, keep_open=True)
+    log = CommitLog(files, FilePreparer(files, lambda job: job()))
+    log.open_at(0, 0)
+    now = 1_700_000_000_000
+    while len(disk.read_ranges) < 2:
+        put(log, inner, now + log.max_offset // bytes_per_ms, body=bytes(9000))
+        log.load_ahead(sync_flush=False)
+    end = files.files[0].written + expected
+    assert disk.read_ranges[1][1] == pytest.approx(end, rel=0.05)
+    log.preparer.release()
+    files.close()
+
+
 def test_bytes_read_ahead_are_those_of_the_file(large, inner, monkeypatch):
+    monkeypatch.setattr("broker.store.commitlog.LOADED_BYTES", 1 << 20)
     monkeypatch.setattr("broker.store.commitlog.READ_AHEAD_BYTES", 1 << 20)
     log, disk = large
     expected = []
