@@ -199,6 +199,14 @@ def lock_machine(path: Path = LOCK_FILE) -> TextIOWrapper:
     return file
 
 
+def check_machine(results: Results, before: Results | None, path: Path | None) -> None:
+    """Refuse to update the rows of another machine; called before anything is measured."""
+    try:
+        results.with_rows_of(before)
+    except ResultError as error:
+        sys.exit(f"error: {path}: {error}\nhint: measure all rows, without --update")
+
+
 def main() -> int:
     options = parse(sys.argv[1:])
     out = options.out or (None if options.only or options.targets else RESULT_FILE)
@@ -221,6 +229,7 @@ def main() -> int:
         work = Path(temporary)
         subprocess.run([KIT / "build", work], check=True)
         session = Session(options, work / "mqload", work)
+        check_machine(session.results, before, out)
         begin = time.monotonic()
 
         def save() -> None:

@@ -43,3 +43,15 @@ def test_a_second_measurement_on_the_machine_is_refused(tmp_path) -> None:
         report.lock_machine(path)
     first.close()
     report.lock_machine(path).close()
+
+
+def test_rows_of_another_machine_are_not_updated() -> None:
+    before = report.decode(report.RESULT_FILE.read_text())
+    now = report.Results({**before.environment}, {})
+    report.check_machine(now, before, report.RESULT_FILE)
+    report.check_machine(now, None, None)
+    now.environment["cpu_model"] = "another model"
+    with pytest.raises(
+        SystemExit, match=r"results\.json: measured with another cpu_model.*\nhint: "
+    ):
+        report.check_machine(now, before, report.RESULT_FILE)
