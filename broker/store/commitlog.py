@@ -30,19 +30,14 @@ from broker.store.format.commitlog import (
     peek_store_timestamp,
 )
 from broker.store.logfile.file_preparer import FilePreparer
-from broker.store.logfile.mapped_file import PAGE, MappedFile, MappedFileQueue
+from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
+from broker.store.logfile.page_loader import LOADED_BYTES, PageLoader
 from broker.store.results import MessageExtBrokerInner, RecordTooLargeError
 
 # A batch keeps the storeTimestamp of the start of its encoding if it is appended within this time.
 MAX_STAMP_AGE_MS: Final = 10
 GATHERED_BYTES: Final = 256 << 10
 """Bytes of appended records that a broker writes at once, at the latest."""
-LOADED_BYTES: Final = 2 << 20
-"""Bytes of the current file whose pages are loaded ahead of short writes: 20 ms of 100 MB/s."""
-READ_AHEAD_MS: Final = 500
-"""Time for whose writes, at their present rate, pages are read into the page cache."""
-READ_AHEAD_BYTES: Final = 32 << 20
-"""Bytes that are read ahead at most; at least LOADED_BYTES."""
 
 _V6_BITS: Final = BORNHOST_V6 | STOREHOST_V6
 # Bytes of a record besides body, topic (with its length) and properties, per host shape.
@@ -63,6 +58,7 @@ class CommitLog:
     def __init__(self, files: MappedFileQueue, preparer: FilePreparer) -> None:
         self.files = files
         self.preparer = preparer
+        self.pages = PageLoader(preparer.run)
         self.max_offset = 0
         self.flushed_where = 0
         self.last_store_timestamp = 0
@@ -71,13 +67,6 @@ class CommitLog:
         # Position in the current file up to which a record may extend (a blank record must fit
         # after it); -1 without a current file.
         self._limit = -1
-        # Position in the current file up to which pages were loaded, and the one at which the next
-        # ones are requested: late in the first file. storeTimestamp of the last request, bytes of
-        # short and long writes since then.
-        self._loaded = 0
-        self._load_at = 0
-        self._load_time = 0
-        self._short_bytes = self._long_bytes = 0
         # Parts of the records that are appended and not yet written, and the position in the
         # current file after them; without any it is that file's ``written``.
         self._gathered: list[bytes | memoryview] = []
@@ -109,7 +98,7 @@ class CommitLog:
             if last.start <= end <= last.start + last.size:
                 self._file = last
                 self._limit = last.size - BLANK_SIZE
-                self._loaded, self._load_at = 0, last.written + LOADED_BYTES // 2
+                self.pages.start_file(last.written + LOADED_BYTES // 2)
                 last.expect_writes(last.written)
                 self._end = last.written
 
@@ -261,37 +250,12 @@ class CommitLog:
 
     def _write(self, file: MappedFile, position: int, data: bytes | bytearray | memoryview) -> None:
         file.write(position, data)
-        if len(data) < file.long_write:
-            self._short_bytes += len(data)
-        else:
-            self._long_bytes += len(data)
+        self.pages.note_write(file, len(data))
 
     def load_ahead(self, *, sync_flush: bool) -> None:
-        """Request the pages that the next appends write; called once per event-loop iteration.
-
-        The first write to a page takes up to 8 us on a virtual machine. Long writes need it in the
-        page cache, short ones in the mapping too, and a page is dirty then: not with SYNC_FLUSH,
-        where each group commit would write all loaded pages.
-        """
-        file = self._file
-        if file is None or file.written < self._load_at:
-            return
-        mapped = self._short_bytes > self._long_bytes and not sync_flush
-        ahead = LOADED_BYTES if mapped else self._read_ahead_bytes()
-        self._load_time = self.last_store_timestamp
-        self._short_bytes = self._long_bytes = 0
-        start = max(self._loaded, file.written // PAGE * PAGE)
-        end = min(file.size, file.written // PAGE * PAGE + ahead)
-        self._load_at = file.written + ahead // 2
-        if start < end:
-            self._loaded = end
-            load = self.preparer.load_pages if mapped else self.preparer.read_ahead
-            load(file, start, end)
-
-    def _read_ahead_bytes(self) -> int:
-        elapsed_ms = max(1, self.last_store_timestamp - self._load_time)
-        wanted = (self._short_bytes + self._long_bytes) * READ_AHEAD_MS // elapsed_ms
-        return min(max(wanted, LOADED_BYTES), READ_AHEAD_BYTES)
+        """Request the pages that the next appends write; called once per event-loop iteration."""
+        if self._file is not None:
+            self.pages.request(self._file, self.last_store_timestamp, sync_flush=sync_flush)
 
     @property
     def capacity(self) -> int:
@@ -446,7 +410,7 @@ class CommitLog:
 
     def _append_file(self, new: MappedFile) -> MappedFile:
         """Make ``new`` the current file and request the one after it."""
-        self._loaded, self._load_at = 0, LOADED_BYTES // 2 if self._file is None else 0
+        self.pages.start_file(LOADED_BYTES // 2 if self._file is None else 0)
         new.expect_writes()
         self._file = new
         self._end = new.written

@@ -444,6 +444,7 @@ class MessageStore:
         if self.index is not None:
             self.index.close()
         self.queue_table.close()
+        self.log.pages.close()
         self.log.files.close()
         if self._lock is not None:
             self._lock.release()

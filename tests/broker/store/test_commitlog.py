@@ -9,13 +9,14 @@ from broker.errors import StoreError
 from broker.message.batch import encode_batch
 from broker.message.message import Message
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record, encode_record
-from broker.store.commitlog import GATHERED_BYTES, LOADED_BYTES, READ_AHEAD_BYTES, CommitLog
+from broker.store.commitlog import GATHERED_BYTES, CommitLog
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.encoded_batch import EncodedBatch
 from broker.store.format.commitlog import Blank, scan_commitlog
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.file_preparer import FilePreparer
 from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
+from broker.store.logfile.page_loader import LOADED_BYTES, READ_AHEAD_BYTES
 from broker.store.results import RecordTooLargeError
 
 SIZE = 4096
@@ -62,6 +63,7 @@ def large(tmp_path):
     made.open_at(0, 0)
     yield made, disk
     files.close()
+    made.pages.close()
     made.preparer.release()
 
 
@@ -449,13 +451,14 @@ def test_the_bytes_read_ahead_follow_the_rate(tmp_path, inner, bytes_per_ms, exp
         log.load_ahead(sync_flush=False)
     end = files.files[0].written + expected
     assert disk.read_ranges[1][1] == pytest.approx(end, rel=0.05)
+    log.pages.close()
     log.preparer.release()
     files.close()
 
 
 def test_bytes_read_ahead_are_those_of_the_file(large, inner, monkeypatch):
-    monkeypatch.setattr("broker.store.commitlog.LOADED_BYTES", 1 << 20)
-    monkeypatch.setattr("broker.store.commitlog.READ_AHEAD_BYTES", 1 << 20)
+    monkeypatch.setattr("broker.store.logfile.page_loader.LOADED_BYTES", 1 << 20)
+    monkeypatch.setattr("broker.store.logfile.page_loader.READ_AHEAD_BYTES", 1 << 20)
     log, disk = large
     expected = []
     while log.max_offset < 7 << 20:
