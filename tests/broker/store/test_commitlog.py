@@ -417,6 +417,13 @@ def test_a_log_that_is_rolled_loads_the_first_pages_at_once(large, inner):
     assert disk.loaded == [(start, start + LOADED_BYTES)]
 
 
+@pytest.fixture
+def slow_pages(monkeypatch):
+    """Reading a page takes so long that all pages are read ahead."""
+    monkeypatch.setattr("broker.store.logfile.page_loader.SLOW_PAGE_NS", 0)
+
+
+@pytest.mark.usefixtures("slow_pages")
 @pytest.mark.parametrize(("body", "sync_flush"), [(9000, False), (9000, True), (4000, True)])
 def test_pages_that_no_mapping_needs_are_read_ahead(large, inner, body, sync_flush):
     log, disk = large
@@ -440,6 +447,7 @@ def test_pages_that_no_mapping_needs_are_read_ahead(large, inner, body, sync_flu
     ("bytes_per_ms", "expected"),
     [(1_000, LOADED_BYTES), (20_000, 10_000_000), (1_000_000, READ_AHEAD_BYTES)],
 )
+@pytest.mark.usefixtures("slow_pages")
 def test_the_bytes_read_ahead_follow_the_rate(tmp_path, inner, bytes_per_ms, expected):
     disk = LoadingDisk()
     files = MappedFileQueue(disk, str(tmp_path / "commitlog"), 64 << 20, keep_open=True)
@@ -456,6 +464,7 @@ def test_the_bytes_read_ahead_follow_the_rate(tmp_path, inner, bytes_per_ms, exp
     files.close()
 
 
+@pytest.mark.usefixtures("slow_pages")
 def test_bytes_read_ahead_are_those_of_the_file(large, inner, monkeypatch):
     monkeypatch.setattr("broker.store.logfile.page_loader.LOADED_BYTES", 1 << 20)
     monkeypatch.setattr("broker.store.logfile.page_loader.READ_AHEAD_BYTES", 1 << 20)

@@ -1,13 +1,21 @@
 """Pages that are read ahead: one reader per file, closed with it; errors leave the writes alone."""
 
 import os
+from collections.abc import Callable
 
 import pytest
 
 from broker.errors import StoreError
 from broker.store.logfile.disk import Disk
-from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
-from broker.store.logfile.page_loader import LOADED_BYTES, PageLoader
+from broker.store.logfile.mapped_file import PAGE, MappedFile, MappedFileQueue
+from broker.store.logfile.page_loader import (
+    LOADED_BYTES,
+    PROBE_BYTES,
+    PROBE_DISTANCE_BYTES,
+    READ_AHEAD_BYTES,
+    SLOW_PAGE_NS,
+    PageLoader,
+)
 
 SIZE = 4 * LOADED_BYTES
 HALF = LOADED_BYTES // 2
@@ -19,6 +27,8 @@ class ReadingDisk(Disk):
     def __init__(self, error: Exception | None = None) -> None:
         self.events: list[tuple[object, ...]] = []
         self.error = error
+        self.page_ns = 0
+        self.thread_time_ns = 0
 
     def page_reader(self, path):
         if self.error is not None:
@@ -29,6 +39,7 @@ class ReadingDisk(Disk):
         class Reader:
             def read(self, start, end):
                 disk.events.append(("read", name, start, end))
+                disk.thread_time_ns += (end - start) // PAGE * disk.page_ns
 
             def close(self):
                 disk.events.append(("close", name))
@@ -51,8 +62,9 @@ def write(loader: PageLoader, file: MappedFile, size: int) -> None:
 
 def test_a_file_is_read_ahead_by_one_reader(folder):
     disk = ReadingDisk()
+    disk.page_ns = SLOW_PAGE_NS
     queue = MappedFileQueue(disk, str(folder), SIZE)
-    loader = PageLoader(lambda job: job())
+    loader = PageLoader(lambda job: job(), lambda: disk.thread_time_ns)
     first = queue.create(0)
     loader.start_file(HALF)
     write(loader, first, HALF - 4096)
@@ -81,4 +93,55 @@ def test_a_file_that_cannot_be_read_ahead_is_still_written(folder, error):
     write(loader, file, LOADED_BYTES)
     loader.close()
     assert bytes(file.view[: file.written]) == b"x" * (8192 + LOADED_BYTES)
+    queue.close()
+
+
+def bytes_read(disk: ReadingDisk) -> int:
+    return sum(event[3] - event[2] for event in disk.events if event[0] == "read")
+
+
+def test_pages_are_read_ahead_while_they_are_slow(folder):
+    disk = ReadingDisk()
+    queue = MappedFileQueue(disk, str(folder), 8 * READ_AHEAD_BYTES)
+    file = queue.create(0)
+    loader = PageLoader(lambda job: job(), lambda: disk.thread_time_ns)
+
+    def written(size: int) -> int:
+        before = bytes_read(disk)
+        for _ in range(size // HALF):
+            write(loader, file, HALF)
+        return bytes_read(disk) - before
+
+    disk.page_ns = SLOW_PAGE_NS - 1
+    assert written(PROBE_DISTANCE_BYTES) == LOADED_BYTES + PROBE_BYTES
+    assert written(4 * PROBE_DISTANCE_BYTES) == 4 * PROBE_BYTES
+    disk.page_ns = SLOW_PAGE_NS
+    assert written(READ_AHEAD_BYTES) >= READ_AHEAD_BYTES - LOADED_BYTES
+    assert written(READ_AHEAD_BYTES) == READ_AHEAD_BYTES
+    disk.page_ns = SLOW_PAGE_NS - 1
+    assert written(PROBE_DISTANCE_BYTES) <= 2 * LOADED_BYTES
+    assert written(4 * PROBE_DISTANCE_BYTES) == 4 * PROBE_BYTES
+    queue.close()
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_reading_pages_that_were_written_is_not_measured(folder, slow):
+    disk = ReadingDisk()
+    queue = MappedFileQueue(disk, str(folder), 2 * READ_AHEAD_BYTES)
+    file = queue.create(0)
+    jobs: list[Callable[[], None]] = []
+    loader = PageLoader(jobs.append, lambda: disk.thread_time_ns)
+
+    disk.page_ns = SLOW_PAGE_NS if slow else 0
+    write(loader, file, HALF)
+    jobs.pop()()
+    assert loader.slow_pages is slow
+    disk.page_ns = 0 if slow else SLOW_PAGE_NS
+    write(loader, file, PROBE_DISTANCE_BYTES)
+    write(loader, file, PROBE_DISTANCE_BYTES)
+    late, in_time = jobs
+    late()
+    assert loader.slow_pages is slow
+    in_time()
+    assert loader.slow_pages is not slow
     queue.close()
