@@ -85,15 +85,16 @@ class PageLoader:
         if file.written < self._load_at:
             return
         mapped = self._short_bytes > self._long_bytes and not sync_flush
-        if not mapped and not self.slow_pages:
-            self._probe(file)
-            return
-        ahead = LOADED_BYTES if mapped else self._read_ahead_bytes(now_ms)
+        probing = not mapped and not self.slow_pages
+        ahead = LOADED_BYTES if mapped or probing else self._read_ahead_bytes(now_ms)
+        self._load_at = file.written + ahead // 2
         self._load_time = now_ms
         self._short_bytes = self._long_bytes = 0
+        if probing:
+            self._probe(file)
+            return
         start = max(self._loaded, file.written // PAGE * PAGE)
         end = min(file.size, file.written // PAGE * PAGE + ahead)
-        self._load_at = file.written + ahead // 2
         if start < end:
             self._loaded = end
             load = file.load_pages if mapped else partial(self._read_ahead, file)

@@ -145,3 +145,21 @@ def test_reading_pages_that_were_written_is_not_measured(folder, slow):
     in_time()
     assert loader.slow_pages is not slow
     queue.close()
+
+
+def test_short_writes_are_noticed_after_many_long_ones(folder, monkeypatch):
+    loaded: list[int] = []
+    monkeypatch.setattr(MappedFile, "load_pages", lambda _, start, end: loaded.append(start))
+    disk = ReadingDisk()
+    queue = MappedFileQueue(disk, str(folder), 2 * READ_AHEAD_BYTES)
+    file = queue.create(0)
+    loader = PageLoader(lambda job: job(), lambda: disk.thread_time_ns)
+    for _ in range(READ_AHEAD_BYTES // HALF):
+        write(loader, file, HALF)
+    assert loader.slow_pages is False
+    assert loaded == []
+    end = file.written + LOADED_BYTES
+    while not loaded and file.written < end:
+        write(loader, file, file.long_write - 1)
+    assert loaded
+    queue.close()
