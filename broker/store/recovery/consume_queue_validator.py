@@ -56,19 +56,23 @@ class ConsumeQueueValidator:
                 continue
             if not intact:
                 queue.scan_end()
-            end = queue.max_offset
-            while end > 0:
-                base = queue.unit_base(end - 1)  # a unit of a BatchCQ queue has several offsets
-                unit = queue.unit(base)
-                if unit is None or self._replaces(queue, base, unit):
-                    break
-                end = base
-            if end < queue.max_offset:
-                self._notes.append(
-                    f"{queue.topic.name}/{queue.queue_id}: {queue.max_offset - end} units past"
-                    " the end removed"
-                )
-                queue.truncate_units(end)
+            self.drop_without_record(queue)
+
+    def drop_without_record(self, queue: ConsumeQueue) -> None:
+        """Drop the units at the end of a queue that have no matching record in the log."""
+        end = queue.max_offset
+        while end > 0:
+            base = queue.unit_base(end - 1)  # a unit of a BatchCQ queue has several offsets
+            unit = queue.unit(base)
+            if unit is None or self._replaces(queue, base, unit):
+                break
+            end = base
+        if end < queue.max_offset:
+            self._notes.append(
+                f"{queue.topic.name}/{queue.queue_id}: {queue.max_offset - end} units past"
+                " the end removed"
+            )
+            queue.truncate_units(end)
 
     def full(self) -> list[tuple[ConsumeQueue, int]]:
         """Queues whose last file is full, each with its max offset.

@@ -483,6 +483,8 @@ class Recovery:
                 self.report.notes.append(
                     f"{queue.topic.name}/{queue.queue_id}: truncated to the end of the log"
                 )
+                # Its last unit may be one of a lost record, which the removed ones were after.
+                self._check.drop_without_record(queue)
         self.report.log_end = end
         self.report.dispatched = self._reput.dispatched
 

@@ -488,6 +488,25 @@ def test_entries_past_the_end_of_a_log_after_a_power_cut_are_dropped(stores, inn
     assert hits == [0, 1]
 
 
+def test_a_unit_of_a_lost_record_that_becomes_the_last_one_is_dropped_at_once(stores, filled):
+    """After the end of the log is known: a clean start would drop it, and read the whole log."""
+    lost, torn = filled[36], filled[39]  # the last two of queue 0; other records follow each
+    size = filled[37].physical_offset - lost.physical_offset
+    poke(stores, lost.physical_offset, bytes(size))
+    poke(stores, torn.physical_offset + 120, b"torn")
+    crash(stores)
+    store = stores.start()
+    assert store.report.log_end == torn.physical_offset
+    assert store.report.damaged_regions[0].physical_offset == lost.physical_offset
+    assert store.get_max_offset("TopicA", 0) == 12
+    stores.close(store)
+    store = stores.start()
+    report = store.report
+    assert (report.clean, report.dispatched, report.notes) == (True, 0, [])
+    assert report.scanned_from > 0
+    assert store.get_max_offset("TopicA", 0) == 12
+
+
 def test_system_topics_need_no_configuration(stores, inner):
     store = stores.start()
     store.put_message(inner("%RETRY%GroupA", body=b"0001"))
