@@ -96,6 +96,9 @@ class ExpectedState:
     def _changed(self, number: int) -> None:
         self.pops.changed[number] += 1
 
+    def _overdue(self, number: int) -> None:
+        self.pops.overdue.add(number)
+
     def _recalling(self, number: int) -> None:
         self.recalling.add(number)
 
