@@ -229,7 +229,12 @@ class SimDisk(Disk):
         self.capture()
 
     def page_reader(self, path: str) -> PageReader:
-        raise OSError(errno.ENOSYS, "the page cache has all bytes", path)
+        return SimPageReader(self, self.open(path))
+
+    def read_pages(self, fd: int, start: int, end: int) -> None:
+        number, path = self._open[fd]
+        self._enter("read_pages", path)
+        assert 0 <= start < end <= len(self.inodes[number].data), f"{path}: read past its end"
 
     def sync_data(self, fd: int) -> None:
         number, path = self._open[fd]
@@ -370,6 +375,21 @@ class SimDisk(Disk):
             self.write(path, b"lock", sync=False)
         self.locked = True
         return SimLock(self)
+
+
+class SimPageReader(PageReader):
+    """Its pages are slow: all that a broker may read ahead is read."""
+
+    def __init__(self, disk: SimDisk, fd: int) -> None:
+        self._disk = disk
+        self._sim_fd = fd
+
+    def read(self, start: int, end: int) -> int:
+        self._disk.read_pages(self._sim_fd, start, end)
+        return end - start << 20
+
+    def close(self) -> None:
+        self._disk.close(self._sim_fd)
 
 
 # --- power cuts -------------------------------------------------------------------------------

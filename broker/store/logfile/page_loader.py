@@ -6,7 +6,6 @@ go through the mapping, need it there too, and it is dirty then.
 """
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -28,9 +27,9 @@ PROBE_LEAD_BYTES: Final = 4 << 20
 PROBE_DISTANCE_BYTES: Final = 8 << 20
 """Bytes written from one such read to the next, while pages are not slow."""
 SLOW_PAGE_NS: Final = 3_000
-"""Processor time of reading a page from which on pages are read ahead of all long writes.
+"""Processor time of reading one page from which all pages are read ahead of long writes.
 
-Measured: 1,100 ns if the machine owns the memory, 12,000 ns if it gets it from its host.
+Measured: 1,100 ns on memory that the virtual machine owns, 12,000 ns on memory from its host.
 """
 
 _log = logging.getLogger(__name__)
@@ -40,25 +39,19 @@ class PageLoader:
     """Requests the pages of the current file ahead of its writes.
 
     ``run`` passes a job to the worker. ``now_ms`` is the storeTimestamp of the last record.
-    ``thread_time_ns`` is the worker's processor time. ``slow_pages``: as measured when pages were
-    last read.
+    ``slow_pages`` is whether pages took SLOW_PAGE_NS when they were last read.
     """
 
-    def __init__(
-        self,
-        run: Callable[[Callable[[], None]], None],
-        thread_time_ns: Callable[[], int] = time.thread_time_ns,
-    ) -> None:
+    def __init__(self, run: Callable[[Callable[[], None]], None]) -> None:
         self._run = run
-        self._thread_time_ns = thread_time_ns
         # Position in the current file up to which pages were requested, and the one at which the
-        # next ones are; time of the last request, bytes of short and long writes since then.
+        # next request is due; its time, and the bytes of short and long writes since then.
         self._loaded = 0
         self._load_at = 0
         self._load_time = 0
         self._short_bytes = self._long_bytes = 0
-        # While this is False, a part is read only now and then, to notice a change.
         self.slow_pages = True
+        # While they are not slow: position at which the next few pages are read, to measure it.
         self._probe_at = 0
         # Used by jobs only.
         self._reader: PageReader | None = None
@@ -105,7 +98,7 @@ class PageLoader:
         self._end_reading()
 
     def _probe(self, file: MappedFile) -> None:
-        """Read a few pages, far enough ahead that the worker comes before the writes."""
+        """Read a few pages if they are due, so far ahead that they are not written before."""
         if file.written < self._probe_at:
             return
         self._probe_at = file.written + PROBE_DISTANCE_BYTES
@@ -127,10 +120,8 @@ class PageLoader:
                 self._end_reading()
                 self._reader, self._read_file = file.disk.page_reader(file.path), file
             assert self._reader is not None
-            before_ns = self._thread_time_ns()
-            self._reader.read(start, end)
-            took_ns = self._thread_time_ns() - before_ns
-            if file.written <= start:  # a page that was written meanwhile is in the page cache
+            took_ns = self._reader.read(start, end)
+            if file.written <= start:  # pages that were written meanwhile are in the page cache
                 self.slow_pages = took_ns * PAGE >= (end - start) * SLOW_PAGE_NS
         except (OSError, StoreError) as error:
             _log.debug("%s: not read ahead: %s", file.path, error)

@@ -47,8 +47,9 @@ class LoadingDisk(Disk):
         read = reader.read
 
         def note(start, end):
-            read(start, end)
+            took_ns = read(start, end)
             self.read_ranges.append((start, end))
+            return took_ns
 
         reader.read = note
         return reader

@@ -28,7 +28,6 @@ class ReadingDisk(Disk):
         self.events: list[tuple[object, ...]] = []
         self.error = error
         self.page_ns = 0
-        self.thread_time_ns = 0
 
     def page_reader(self, path):
         if self.error is not None:
@@ -39,7 +38,7 @@ class ReadingDisk(Disk):
         class Reader:
             def read(self, start, end):
                 disk.events.append(("read", name, start, end))
-                disk.thread_time_ns += (end - start) // PAGE * disk.page_ns
+                return (end - start) // PAGE * disk.page_ns
 
             def close(self):
                 disk.events.append(("close", name))
@@ -64,7 +63,7 @@ def test_a_file_is_read_ahead_by_one_reader(folder):
     disk = ReadingDisk()
     disk.page_ns = SLOW_PAGE_NS
     queue = MappedFileQueue(disk, str(folder), SIZE)
-    loader = PageLoader(lambda job: job(), lambda: disk.thread_time_ns)
+    loader = PageLoader(lambda job: job())
     first = queue.create(0)
     loader.start_file(HALF)
     write(loader, first, HALF - 4096)
@@ -104,7 +103,7 @@ def test_pages_are_read_ahead_while_they_are_slow(folder):
     disk = ReadingDisk()
     queue = MappedFileQueue(disk, str(folder), 8 * READ_AHEAD_BYTES)
     file = queue.create(0)
-    loader = PageLoader(lambda job: job(), lambda: disk.thread_time_ns)
+    loader = PageLoader(lambda job: job())
 
     def written(size: int) -> int:
         before = bytes_read(disk)
@@ -130,7 +129,7 @@ def test_reading_pages_that_were_written_is_not_measured(folder, slow):
     queue = MappedFileQueue(disk, str(folder), 2 * READ_AHEAD_BYTES)
     file = queue.create(0)
     jobs: list[Callable[[], None]] = []
-    loader = PageLoader(jobs.append, lambda: disk.thread_time_ns)
+    loader = PageLoader(jobs.append)
 
     disk.page_ns = SLOW_PAGE_NS if slow else 0
     write(loader, file, HALF)
@@ -153,7 +152,7 @@ def test_short_writes_are_noticed_after_many_long_ones(folder, monkeypatch):
     disk = ReadingDisk()
     queue = MappedFileQueue(disk, str(folder), 2 * READ_AHEAD_BYTES)
     file = queue.create(0)
-    loader = PageLoader(lambda job: job(), lambda: disk.thread_time_ns)
+    loader = PageLoader(lambda job: job())
     for _ in range(READ_AHEAD_BYTES // HALF):
         write(loader, file, HALF)
     assert loader.slow_pages is False
