@@ -133,11 +133,13 @@ class ExpectedState:
             self.written = dict(self.committed)
         else:
             self.crashes += 1  # delivered messages may be delivered again
+            self.pops.forget_recent(self.now_ms)
 
     def _crash(self, killed: bool) -> None:
         """Start another life: unacknowledged messages may be lost and their places reused."""
         self.crashes += 1
         self.serving = False
+        self.pops.forget_recent(self.now_ms)
         if not killed:
             self.stored = {k: s for k, s in self.stored.items() if self._is_durable(s)}
             self.halves = self.durable_halves()

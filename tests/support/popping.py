@@ -183,6 +183,14 @@ class ExpectedPops:
         if not merged:
             self.acked[number] = at_ms, log_end
 
+    def forget_recent(self, now_ms: int) -> None:
+        """A start from here on may find pop offsets from before the last acknowledgements."""
+        self.acked = {
+            number: (at_ms, log_end)
+            for number, (at_ms, log_end) in self.acked.items()
+            if now_ms - at_ms >= PERSISTED_MS
+        }
+
     def check(
         self, broker: SimBroker, sent: set[int], once: set[int], durable_end: int, cut_ms: int
     ) -> None:
@@ -204,10 +212,11 @@ class ExpectedPops:
                 break
             broker.pass_ms(1_000)
         assert not missing, f"popped messages never delivered again: {sorted(missing)[:5]}"
+        self.forget_recent(cut_ms)
         lasting = {
             number
             for number, (at_ms, log_end) in self.acked.items()
-            if number in once and log_end <= durable_end and cut_ms - at_ms >= PERSISTED_MS
+            if number in once and log_end <= durable_end
         } - self.overdue
         if self.progress_fails:
             # The old check point is acknowledged after a flush: if that fails, it delivers again.
