@@ -329,6 +329,7 @@ class PopService:
         if self._replaced and self.parts.store.flush():
             waiting = [each for each in self._replaced.values() if not each.acknowledged]
             self._acknowledge_replaced(waiting)
+        self.revive.stop()
         for entry in self._write(self.buffer.take_all()):
             log.warning(
                 "pop: a check point of %s, group %s is not written: its messages come again",

@@ -15,6 +15,7 @@ writable, the check point stays open and is retried.
 """
 
 import logging
+from collections import deque
 from typing import Final
 
 from broker.common.java import parse_number
@@ -69,6 +70,9 @@ class PopReviveService:
         self.revived = 0
         self.skipped = 0
         self._first = 0  # queue of the next run to start with, in turn
+        # Acknowledgements of revived check points, each with the end of the log that must be
+        # flushed before it, its queue, and the offset of its check point there.
+        self._unwritten: deque[tuple[int, AckMsg, ReviveQueue, int]] = deque()
 
     def load(self) -> None:
         """Continue after the committed revive offsets; called when store and tables are open."""
@@ -96,6 +100,7 @@ class PopReviveService:
         """
         if not self._parts.timer.available:
             return None
+        self._write_acks()
         # Taken before reading: everything due until then is in the queues already.
         delivered_until_ms = self._parts.timer.delivered_until_ms()
         budget = MESSAGES_PER_RUN
@@ -193,7 +198,9 @@ class PopReviveService:
 
         The revive offset stays before the earlier one: a restart reads this one again, and must
         not redeliver its messages a second time. Java decides in the order of the queue instead,
-        which can delay a message by another second.
+        which can delay a message by another second. The acknowledgement is written when the copies
+        in the retry topic are flushed: a power cut that kept only the acknowledgement would lose
+        the messages. Until then the earlier check point is open, and :meth:`run` is called.
         """
         ack = AckMsg(
             topic=ck.topic,
@@ -205,7 +212,21 @@ class PopReviveService:
             offsets=[ck.offset_at(index) for index in range(ck.count)],
             batched=True,
         )
-        self._topic.put_ack(ack, queue.queue_id, self._parts.clock.now_ms())
+        end = self._parts.store.max_physical_offset
+        self._unwritten.append((end, ack, queue, ck.revive_offset))
+
+    def _write_acks(self) -> None:
+        """Write the acknowledgements of revived check points whose copies are flushed."""
+        flushed_where = self._parts.store.flushed_where
+        while self._unwritten and self._unwritten[0][0] <= flushed_where:
+            _, ack, queue, revive_offset = self._unwritten.popleft()
+            if queue.committed < revive_offset:  # else a restart does not read it again
+                self._topic.put_ack(ack, queue.queue_id, self._parts.clock.now_ms())
+
+    def stop(self) -> None:
+        """Flush the copies and write the acknowledgements that wait for it."""
+        if self._unwritten and self._parts.store.flush():
+            self._write_acks()
 
     def _subscribed(self, ck: PopCheckPoint) -> bool:
         """Return whether topic and group still exist; without them nothing is redelivered."""

@@ -51,6 +51,34 @@ def test_a_restart_repeats_no_decision(desk, client) -> None:
     assert client.pop() == []
 
 
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("ended", ["flush", "stop", "failed flush"])
+def test_a_revived_check_point_is_acknowledged_after_the_flush_of_its_copies(
+    make_desk, pop_client, monkeypatch, flush, ended
+) -> None:
+    """A power cut that kept the acknowledgement alone would lose the messages."""
+    desk = make_desk(reviveQueueNum="1", flushDiskType=flush, enablePopBufferMerge="false")
+    desk.topic("Orders")
+    client = pop_client(desk)
+    for invisible_ms in (1_000, 500):  # the second check point is decided before the first
+        desk.send()
+        assert len(client.pop(invisibleTime=invisible_ms)) == 1
+    topic, revive = desk.pop_service.topic, desk.pop_service.revive
+    acks, put_ack = [], topic.put_ack
+    monkeypatch.setattr(topic, "put_ack", lambda *ack: acks.append(ack[0]) or put_ack(*ack))
+    desk.waiting_flushes = []
+    desk.advance(2_700)
+    assert (revive.revived, acks) == (1, [])
+    if ended == "failed flush":
+        monkeypatch.setattr(desk.store, "flush", lambda: False)
+    if ended == "flush":
+        desk.store.flush()
+        desk.advance(100)
+    else:
+        desk.pop_service.flush_buffer()
+    assert [ack.offsets for ack in acks] == ([] if ended == "failed flush" else [[1]])
+
+
 def test_while_the_store_refuses_writes_nothing_is_lost(desk, client, monkeypatch) -> None:
     desk.send(body=b"kept")
     client.pop(invisibleTime=1_000)
