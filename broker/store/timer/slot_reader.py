@@ -87,10 +87,16 @@ class SlotReader:
         """Recalls read so far."""
         return len(self._markers)
 
-    def extend(self, last: int) -> None:
-        """Read the units that joined the slot after the last pass, up to position ``last``."""
-        self._stop, self._position = self.last, last
-        self.last = last
+    def extend(self, chain: Chain | None) -> bool:
+        """Start a pass over the units that joined the slot, whose chain now is ``chain``.
+
+        The last pass must have ended. Returns False if no unit joined.
+        """
+        if chain is None or chain.last == self.last:
+            return False
+        self._stop, self._position = self.last, chain.last
+        self.last = chain.last
+        return True
 
     def rest(self) -> list[int]:
         """Positions of the recalls and of the units that are not done, oldest first."""

@@ -190,6 +190,8 @@ class TimerMessageStore:
         Java, which does not look for delivered copies, then repeats none of them either.
         """
         reader.read(1 << 62)
+        if reader.extend(self.wheel.get(reader.time_ms)):
+            reader.read(1 << 62)
         self._close_slot(reader)
 
     def _close_slot(self, reader: SlotReader) -> None:
@@ -474,10 +476,8 @@ class TimerMessageStore:
 
     def _finish(self, reader: SlotReader) -> None:
         """Empty the slot, or continue with the units that joined it meanwhile."""
-        chain = self.wheel.get(reader.time_ms)
         self._changed = True
-        if chain is not None and chain.last != reader.last:
-            reader.extend(chain.last)
+        if reader.extend(self.wheel.get(reader.time_ms)):
             return
         self._close_slot(reader)
         state = self._recovered

@@ -25,9 +25,12 @@ class Slot:
         self.last = self.log.append(whole)
         return self.number
 
+    @property
+    def chain(self) -> Chain:
+        return Chain(0, self.last, self.number)
+
     def reader(self) -> SlotReader:
-        chain = Chain(0, self.last, self.number)
-        return SlotReader(self.log, 0, chain, lambda unit: b"key%d" % unit.physical_offset)
+        return SlotReader(self.log, 0, self.chain, lambda unit: b"key%d" % unit.physical_offset)
 
 
 @pytest.fixture
@@ -85,9 +88,11 @@ def test_units_that_joined_meanwhile_are_read_in_a_further_pass(slot: Slot) -> N
     slot.add()
     slot.add(MAGIC_DEFAULT | MAGIC_DELETE)
     slot.add()
-    reader.extend(slot.last)
+    assert reader.extend(slot.chain)
     assert reader.read(100)
     assert taken(reader) == [2, 4]
+    assert not reader.extend(slot.chain)
+    assert not reader.extend(None)
 
 
 def test_rest_is_the_unfinished_units_and_the_recalls(slot: Slot) -> None:

@@ -290,6 +290,32 @@ class TestRestart:
         assert timers.delivered() == {f"m{number}": 1 for number in range(9)}
         assert timers.timers.metrics.topics["Orders"].count == 0
 
+    @pytest.mark.parametrize("ending", ["close", "kill"])
+    def test_messages_that_join_a_started_slot_survive_its_end(
+        self, make_timers: Callable[..., Timers], ending: str
+    ) -> None:
+        timers = make_timers(flush_disk_type="SYNC_FLUSH")
+        for number in range(3):
+            timers.send(f"m{number}", 1_500)
+        timers.run()
+        for number in range(3, 6):
+            timers.send(f"m{number}", 1_500)  # visible to the timers when they are flushed
+        timers.clock.advance(2_000)
+        assert timers.timers.run(1) == 0
+        assert timers.timers.enqueued == 3
+        timers.store.flush()
+        timers.store.dispatch()
+        for _ in range(3):
+            timers.timers.run(1)
+        assert (timers.timers.enqueued, timers.timers.dequeued) == (6, 2)
+        if ending == "kill":
+            timers.persist()
+        getattr(timers, ending)()
+        timers.open()
+        timers.wait(0)
+        assert timers.delivered() == {f"m{number}": 1 for number in range(6)}
+        assert timers.timers.metrics.topics["Orders"].count == 0
+
     @pytest.mark.parametrize("persisted", [False, True])
     @pytest.mark.parametrize("most", [1, 4, 9])
     def test_kill_in_the_middle_of_a_slot_repeats_nothing(
