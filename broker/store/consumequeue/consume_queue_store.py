@@ -242,7 +242,7 @@ class ConsumeQueueStore:
         self._sync([queue for queue in self.all() if queue.exposed(log_min)])
 
     def _sync(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Sync queues; for new queues also the parent folders.
+        """Sync queues; for new queues also the parent folders, up to the store's.
 
         Otherwise a power cut could remove a queue's folder together with its synced files.
         """
@@ -264,7 +264,8 @@ class ConsumeQueueStore:
 
     def _sync_folders(self, new: "list[ConsumeQueue]") -> None:
         topics = {os.path.dirname(queue.files.folder) for queue in new}
-        for folder in sorted({*topics, *map(os.path.dirname, topics)}, reverse=True):
+        tables = set(map(os.path.dirname, topics))
+        for folder in sorted({*topics, *tables, *map(os.path.dirname, tables)}, reverse=True):
             if self.disk.exists(folder):
                 self.disk.sync_folder(folder)
         for queue in new:

@@ -24,7 +24,7 @@ from broker.store.format.indexfile import (
     probe_slot_count,
 )
 from broker.store.index.index_file import IndexFile, cut_entries
-from broker.store.logfile.disk import Disk
+from broker.store.logfile.disk import Disk, make_durable_folder
 from broker.store.logfile.mapped_file import MappedFile
 
 _EVER: Final = (1 << 63) - 1
@@ -385,7 +385,7 @@ class IndexService:
 
     def _for_writing(self) -> IndexFile:
         if not self.files:
-            self.disk.make_folder(self.folder)
+            make_durable_folder(self.disk, self.folder)
             self.create_file(IndexHeader())
         elif self.files[-1].full:
             return self._roll(self.files[-1])

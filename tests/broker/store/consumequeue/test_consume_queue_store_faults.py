@@ -11,7 +11,7 @@ import pytest
 from broker.errors import FileNameError, StoreError
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 from broker.store.logfile.disk import Disk
-from tests.support.simulated_disk import SimDisk
+from tests.support.simulated_disk import Cutter, SimDisk
 
 Make = Callable[..., ConsumeQueueStore]
 SIZES = (200, 138)  # ten units, three units
@@ -196,6 +196,20 @@ def test_a_folder_that_cannot_be_synced_leaves_its_new_queues_to_the_next_flush(
     table.sync(0)
     assert queue.named
     assert not table.dirty
+
+
+def test_the_first_queue_of_a_store_survives_a_power_cut_after_its_flush() -> None:
+    disk = SimDisk()
+    disk.make_folder("/s")
+    base = disk.copy()
+    disk.recording = True
+    table = ConsumeQueueStore(disk, ("/s/consumequeue", "/s/batchconsumequeue"), SIZES)
+    append(table, "T", 0, 0, 10)
+    table.sync(0)
+    cutter = Cutter(disk.journal, base)
+    cutter.advance(len(disk.journal))
+    after = cutter.cut(Random(1), 0.0)
+    assert after.folders["/s/consumequeue/T/0"]
 
 
 def test_a_queue_below_the_pages_waits_in_its_turn_and_is_not_forgotten(make: Make) -> None:
