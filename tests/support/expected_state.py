@@ -96,6 +96,9 @@ class ExpectedState:
     def _changed(self, number: int) -> None:
         self.pops.changed[number] += 1
 
+    def _failing(self) -> None:
+        self.pops.failing_ms = min(self.pops.failing_ms, self.now_ms)
+
     def _overdue(self, number: int) -> None:
         self.pops.overdue.add(number)
 

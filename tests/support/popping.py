@@ -175,6 +175,7 @@ class ExpectedPops:
         self.overdue: set[int] = set()
         self.popped: Counter[int] = Counter()
         self.crashes = 1
+        self.failing_ms = 1 << 62  # from then on the disk fails: perhaps no offset is written
         self.progress_fails = False  # the revive offset may be old: deliveries repeat
         self.found: Counter[int] = Counter()
 
@@ -188,7 +189,7 @@ class ExpectedPops:
         self.acked = {
             number: (at_ms, log_end)
             for number, (at_ms, log_end) in self.acked.items()
-            if now_ms - at_ms >= PERSISTED_MS
+            if min(now_ms, self.failing_ms) - at_ms >= PERSISTED_MS
         }
 
     def check(

@@ -19,6 +19,7 @@ recalled   (number, end of the log, whether a flush was guaranteed), answered
 stopped    the broker stopped cleanly; whether the offsets must be written
 crash      end of a life of the broker; whether its process was killed, or power cut
 found      the committed offsets after the restart; whether they are durable
+failing    calls to the disk fail from here on
 =========  ========================================================================
 """
 

@@ -8,6 +8,8 @@ import errno
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -29,6 +31,7 @@ class FailAt:
     def __init__(self, n: int, *, lasting: bool) -> None:
         self.n = n
         self.lasting = lasting
+        self.on_lasting: Callable[[], None] = lambda: None
         self.calls: Counter[str] = Counter()
         self.failed: tuple[str, str] | None = None
 
@@ -36,6 +39,8 @@ class FailAt:
         self.calls[name] += 1
         again = self.lasting and (name, path) == self.failed
         if self.calls.total() == self.n or again:
+            if self.lasting and self.failed is None:
+                self.on_lasting()
             self.failed = (name, path)
             raise OSError(errno.EIO, f"call {self.calls.total()} ({name}) fails", path)
 
@@ -49,6 +54,7 @@ def run_script(seed: str, flush: str, fail: FailAt) -> Recording:
 
     recording = Recording(random.Random(seed), flush)
     recording.disk.fail = fail
+    fail.on_lasting = partial(recording.disk.mark, "failing")
     try:
         recording.live(script)
     except (RocketMQError, OSError):
