@@ -21,7 +21,7 @@ from broker.store.format import config as config_files
 from broker.store.format.checkpoint import decode_checkpoint
 from broker.store.message_store import GetMessageStatus, MessageStore
 from tests.support import popping
-from tests.support.popping import ExpectedPops
+from tests.support.popping import NEVER, ExpectedPops
 from tests.support.simulated_broker import DELAY_LEVELS_MS, ROOT, SimBroker
 from tests.support.simulated_disk import SimDisk
 from tests.support.traffic import (
@@ -126,6 +126,7 @@ class ExpectedState:
 
     def _serving(self) -> None:
         self.serving = True
+        self.pops.failing_ms = NEVER
 
     def _stopping(self) -> None:
         self.serving = False

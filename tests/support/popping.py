@@ -31,6 +31,7 @@ TOPIC = "P0"
 GROUP = "GP"
 INVISIBLE_MS = (1_500, 5_000)
 PERSISTED_MS = 40_000  # after so long an acknowledged message is below every offset in a file
+NEVER = 1 << 62
 PASSES = 30  # of a second each, until nothing that was popped is invisible
 UNSEEN = 3  # deliveries of one message that left no mark, for each crash before
 
@@ -175,7 +176,7 @@ class ExpectedPops:
         self.overdue: set[int] = set()
         self.popped: Counter[int] = Counter()
         self.crashes = 1
-        self.failing_ms = 1 << 62  # from then on the disk fails: perhaps no offset is written
+        self.failing_ms = NEVER  # from then on the disk fails: perhaps no offset is written
         self.progress_fails = False  # the revive offset may be old: deliveries repeat
         self.found: Counter[int] = Counter()
 

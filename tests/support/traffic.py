@@ -19,7 +19,7 @@ recalled   (number, end of the log, whether a flush was guaranteed), answered
 stopped    the broker stopped cleanly; whether the offsets must be written
 crash      end of a life of the broker; whether its process was killed, or power cut
 found      the committed offsets after the restart; whether they are durable
-failing    calls to the disk fail from here on
+failing    a call to the disk fails until the next start, or a sync of the log has failed
 =========  ========================================================================
 """
 
@@ -163,6 +163,8 @@ class Traffic:
             self._flushed = store.flushed_where
             disk.mark("flushed", self._flushed)
         disk.mark("time", self.broker.clock.now_ms())
+        if store.flusher.failed:
+            disk.mark("failing")
         disk.mark(*fields)
 
     def steps(self, count: int) -> None:

@@ -39,7 +39,7 @@ class FailAt:
         self.calls[name] += 1
         again = self.lasting and (name, path) == self.failed
         if self.calls.total() == self.n or again:
-            if self.lasting and self.failed is None:
+            if self.lasting:
                 self.on_lasting()
             self.failed = (name, path)
             raise OSError(errno.EIO, f"call {self.calls.total()} ({name}) fails", path)
