@@ -272,11 +272,11 @@ class Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the pending calls, notify the endpoint, serve the one-way requests received before.
+        """Fail the pending calls, notify the endpoint, serve the sends and commits received before.
 
-        Clients send their last commits right before they close the connection; Java serves them.
+        Clients send the last of them right before they close the connection; Java serves them.
         """
-        left = [] if self.closed else self._received_oneway(exc)
+        left = [] if self.closed else self._served_after_close(exc)
         self.closed = True
         self.lost = self.lost or exc
         self._drop_unfinished()
@@ -296,14 +296,14 @@ class Connection(asyncio.Protocol):
             if not self.yielding:
                 self._wait_for_turn()
 
-    def _received_oneway(self, error: Exception | None) -> list[RemotingCommand]:
-        """Return the one-way requests that wait for their turn, or that were not read."""
+    def _served_after_close(self, error: Exception | None) -> list[RemotingCommand]:
+        """Return such requests that wait for their turn, or that were not read."""
         commands = [*self.backlog]
         self.read_bytes += len(unread := unread_bytes(self.transport, error))
         with contextlib.suppress(RemoteProtocolError):  # malformed bytes of a closed connection
             waiting = (self.endpoint.reads.drop(self), *self.undecoded, unread)
             commands += self.decoder.feed(b"".join(waiting))
-        return [one for one in commands if one.flag & FLAG_ONEWAY and not one.flag & FLAG_RESPONSE]
+        return [command for command in commands if command.is_served_after_close]
 
     def pause_writing(self) -> None:
         """Stop reading from a peer that does not read its responses.

@@ -327,7 +327,7 @@ class Endpoint:
         while (job := lane.next_job()) is not None:
             peer, request, its_route = job
             self.memory.release(peer, _held_bytes(request))
-            if not peer.closed or request.flag & FLAG_ONEWAY:
+            if not peer.closed or request.is_served_after_close:
                 pending = self._begin(peer, request, its_route)
                 if pending is not None:
                     peer.send(pending)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from broker.remoting.protocol.codes import LANGUAGE, VERSION
+from broker.remoting.protocol.codes import LANGUAGE, VERSION, RequestCode
 
 if TYPE_CHECKING:
     Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -29,6 +29,22 @@ ONEWAY_FLAG = 2
 
 JSON = "JSON"
 ROCKETMQ = "ROCKETMQ"
+
+SERVED_AFTER_CLOSE = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.CONSUMER_SEND_MSG_BACK,
+        RequestCode.END_TRANSACTION,
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+        RequestCode.UNLOCK_BATCH_MQ,
+        RequestCode.ACK_MESSAGE,
+        RequestCode.BATCH_ACK_MESSAGE,
+        RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
+    }
+)
+"""Requests whose effect remains when their connection is closed, unlike heartbeats and pulls."""
 
 
 class RemotingCommand(
@@ -73,6 +89,15 @@ class RemotingCommand(
     def is_oneway(self) -> bool:
         """Whether this is a one-way request, which gets no response."""
         return self.flag & ONEWAY_FLAG != 0
+
+    @property
+    def is_served_after_close(self) -> bool:
+        """Whether this request is served although the connection that it came by is closed.
+
+        The Go client does not set bit 1 in its one-way sends, commits and ends of transactions, and
+        closes its connection right after them; so the code decides too.
+        """
+        return not self.is_response and (self.is_oneway or self.code in SERVED_AFTER_CLOSE)
 
     def body_bytes(self) -> bytes:
         """Return the body as one bytes object; joins a sequence of buffers."""

@@ -144,38 +144,38 @@ def test_a_full_lane_drops_oneways_silently(run, attach, frames, turns) -> None:
     run(main())
 
 
-def test_requests_of_a_closed_peer_do_not_begin(run, attach, frames, turns) -> None:
+@pytest.mark.parametrize(
+    ("code", "oneway", "begins"),
+    [
+        (RequestCode.PULL_MESSAGE, False, False),
+        (RequestCode.HEART_BEAT, False, False),
+        (RequestCode.PULL_MESSAGE, True, True),
+        # The Go client sends these one-way, without the flag, and closes its connection.
+        (RequestCode.SEND_MESSAGE, False, True),
+        (RequestCode.END_TRANSACTION, False, True),
+        (RequestCode.UPDATE_CONSUMER_OFFSET, False, True),
+    ],
+)
+def test_which_requests_of_a_closed_peer_begin(
+    run, attach, frames, turns, code: int, oneway: bool, begins: bool
+) -> None:
     async def main() -> None:
         gate = Gate()
-        endpoint = Endpoint({RequestCode.SEND_MESSAGE: gate}, limits=send_lane())
+        limits = EndpointLimits(lanes={RPC[code].lane: LaneLimits(concurrency=1)})
+        endpoint = Endpoint({code: gate}, limits=limits)
         first, _ = attach(endpoint)
-        second, _ = attach(endpoint)
-        first.data_received(frames(numbered(1, RequestCode.SEND_MESSAGE)))
+        second, transport = attach(endpoint)
+        first.data_received(frames(numbered(1, code)))
         await turns()
-        second.data_received(frames(numbered(2, RequestCode.SEND_MESSAGE)))
+        second.data_received(frames(numbered(2, code, oneway=oneway)))
         second.connection_lost(None)
         gate.open_one()
         await turns()
-        assert gate.started == [1]
-
-    run(main())
-
-
-def test_oneway_requests_of_a_closed_peer_begin(run, attach, frames, turns) -> None:
-    async def main() -> None:
-        gate = Gate()
-        endpoint = Endpoint({RequestCode.SEND_MESSAGE: gate}, limits=send_lane())
-        first, _ = attach(endpoint)
-        second, _ = attach(endpoint)
-        first.data_received(frames(numbered(1, RequestCode.SEND_MESSAGE)))
-        await turns()
-        last = numbered(2, RequestCode.SEND_MESSAGE)
-        last.flag |= 2
-        second.data_received(frames(last))
-        second.connection_lost(None)
-        gate.open_one()
-        await turns()
-        assert gate.started == [1, 2]
+        assert gate.started == ([1, 2] if begins else [1])
+        if begins:
+            gate.open_one()
+            await turns()
+        assert await transport.taken() == []
 
     run(main())
 

@@ -171,7 +171,7 @@ def test_frames_read_meanwhile_keep_their_order(run, attach, frames, turns, slow
 
 @pytest.mark.parametrize("ended", [None, ConnectionResetError("reset by peer")])
 @pytest.mark.parametrize("decoded", [True, False])
-def test_oneway_requests_received_before_the_peer_closed_are_served(
+def test_sends_and_oneway_requests_received_before_the_peer_closed_are_served(
     run, attach, frames, turns, slow_clock, decoded: bool, ended: Exception | None
 ) -> None:
     async def main() -> None:
@@ -182,22 +182,24 @@ def test_oneway_requests_received_before_the_peer_closed_are_served(
             slow_clock[0] += 0.02
             return response(command)
 
-        endpoint = Endpoint({CODE: handler})
+        pull = RequestCode.PULL_MESSAGE
+        endpoint = Endpoint(dict.fromkeys((CODE, pull), handler))
         connection, transport = attach(endpoint)
-        oneways = [numbered(n) for n in range(1, 7)]
-        for command in oneways[::2]:
+        last = [numbered(n, code=pull) for n in range(1, 7)]
+        for command in last[::2]:
             command.flag |= 2
+        last.append(numbered(7))
         if decoded:
-            connection.data_received(frames(numbered(0), *oneways))
+            connection.data_received(frames(numbered(0), *last))
         else:
-            connection.data_received(frames(numbered(0), numbered(50)))
-            connection.undecoded.append(frames(*oneways) + b"\xff" * 64)
+            connection.data_received(frames(numbered(0), numbered(50, code=pull)))
+            connection.undecoded.append(frames(*last) + b"\xff" * 64)
         connection.connection_lost(ended)
         assert served == [0]
         assert endpoint.memory.total_bytes > 0, "the waiting requests are counted"
         await turns()
         await turns()
-        assert served == [0, 1, 3, 5]
+        assert served == [0, 1, 3, 5, 7]
         assert (endpoint.memory.total_bytes, endpoint.share.frames) == (0, 0)
         assert not connection.backlog
         assert transport.writes == []

@@ -348,21 +348,25 @@ def test_a_read_that_waits_comes_after_those_of_the_turn(run, attach, turns, mon
     run(main())
 
 
-def test_oneway_requests_of_a_lost_connection_are_served(run, attach, turns) -> None:
-    """Clients send their last commits right before they close."""
+def test_sends_and_oneway_requests_of_a_lost_connection_are_served(run, attach, turns) -> None:
+    """Clients send their last messages and commits right before they close."""
     served: list[int] = []
 
     async def main() -> None:
         server = Server(Taking(0), attach, turns)
-        server.endpoint.add_handler(SEND, lambda _, command: served.append(command.opaque))
+        for code in (SEND, OTHER, RequestCode.UNREGISTER_CLIENT):
+            server.endpoint.add_handler(code, lambda _, command: served.append(command.opaque))
         connection, transport = server.peers[0]
-        connection.data_received(stream(range(4)) + send_frame(7, flag=2) + send_frame(8, flag=2))
+        oneway = request(RequestCode.UNREGISTER_CLIENT, oneway=True)
+        oneway.opaque = 9
+        data = stream(range(4)) + frame(5, OTHER) + send_frame(7, flag=2) + encode_frame(oneway)
+        connection.data_received(data)
         connection.connection_lost(None)
         await turns()
         assert not transport.writes
 
     run(main())
-    assert served == [7, 8]
+    assert served == [0, 1, 2, 3, 7, 9]
 
 
 def test_bytes_of_a_closed_decoder_are_not_kept(serve) -> None:

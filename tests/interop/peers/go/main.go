@@ -102,8 +102,17 @@ func produce(c command) {
 		}
 		wait.Wait()
 	case "oneway":
-		for i := 0; i < c.Count; i++ {
+		for i := 0; i < c.Count-1; i++ {
 			fail(p.SendOneWay(ctx, message(c, i)))
+		}
+		// This client does not mark its one-way requests, so the broker responds to them. A connection
+		// closed before the responses are read is reset, and the kernel drops the bytes not sent yet
+		// (4 of 3,200 messages with a Java broker on a busy machine). The last message waits for its
+		// response, hence for all before it.
+		if c.Count > 0 {
+			result, err := p.SendSync(ctx, message(c, c.Count-1))
+			fail(err)
+			sent(c.Count-1, result)
 		}
 	default:
 		for i := 0; i < c.Count; i++ {
