@@ -14,7 +14,9 @@ nothing else is appended meanwhile; otherwise it is written when the batch is ap
 **Source:** RocketMQ MessageExtEncoder#encode(MessageExtBatch), CommitLog#asyncPutMessages.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import repeat
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -37,6 +39,8 @@ from broker.store.results import MessageExtBrokerInner, PutMessageStatus
 
 ITEMS_PER_STEP: Final = 512
 """Items encoded per step of :meth:`EncodedBatch.encode_items`: about 1 ms."""
+LEAST_EQUAL: Final = 10
+"""Number of items from which encoding them by column is faster than one by one."""
 
 _PLACE_AT: Final = field_position("queueOffset")
 _SYS_FLAG_AT: Final = field_position("sysFlag")
@@ -81,6 +85,48 @@ def _shape(number: int) -> _Shape:
 _SHAPES: Final = tuple(_shape(number) for number in range(HOST_SHAPES))
 _LENGTH: Final = Struct(">H").pack
 _ITEM: Final = ITEM_SIZES.unpack_from
+
+
+@lru_cache(64)
+def _row(body_size: int, properties_size: int) -> Struct:
+    """totalSize, flag, bodyLength, body, propertiesLength, properties of an item."""
+    return Struct(f"{ITEM_SIZES.format}{body_size}sH{properties_size}s")
+
+
+class _EqualItems(NamedTuple):
+    """Columns of items of equal lengths; ``ended``: each property string ends with 0x02."""
+
+    item_size: int
+    flags: Sequence[int]
+    bodies: Sequence[bytes]
+    properties: Sequence[bytes]
+    ended: bool
+
+
+def _equal_items(body: bytes, position: int) -> _EqualItems | None:
+    """Return the next ITEMS_PER_STEP items, or all that follow; None if their lengths differ."""
+    end = len(body)
+    if end - position < MIN_ITEM_SIZE:
+        return None
+    item_size, _, body_size = _ITEM(body, position)
+    length = item_size - MIN_ITEM_SIZE - body_size
+    if body_size < 0 or not 0 < length <= PROPERTIES_MAX_SIZE:
+        return None
+    count = min((end - position) // item_size, ITEMS_PER_STEP)
+    if count < LEAST_EQUAL or (count < ITEMS_PER_STEP and position + count * item_size != end):
+        return None
+    end = position + count * item_size
+    ended = body[position + item_size - 1 : end : item_size].count(2)
+    rows = _row(body_size, length).iter_unpack(memoryview(body)[position:end])
+    sizes, flags, body_sizes, bodies, lengths, properties = zip(*rows, strict=True)
+    if (
+        sizes.count(item_size) != count
+        or body_sizes.count(body_size) != count
+        or lengths.count(length) != count
+        or 0 < ended < count
+    ):
+        return None
+    return _EqualItems(item_size, flags, bodies, properties, ended > 0)
 
 
 class EncodedBatch:
@@ -155,13 +201,52 @@ class EncodedBatch:
         position, end = 0, len(body)
         while position < end:
             parts: list[bytes] = []
-            position = self._encode_step(body, position, parts)
+            position = self._encode_equal(body, position, parts) or self._encode_step(
+                body, position, parts
+            )
             chunks.append(b"".join(parts))
             self.data = chunks[0] if position == end and len(chunks) == 1 else b""
             if position < end:
                 yield
         if len(chunks) > 1:
             self.data = b"".join(chunks)
+
+    def _encode_equal(self, body: bytes, position: int, parts: list[bytes]) -> int:
+        """As :meth:`_encode_step` for items of equal lengths, by column; 0 for all others."""
+        found = _equal_items(body, position)
+        if found is None:
+            return 0
+        item_size, flags, bodies, properties, ended = found
+        count, body_size = len(bodies), len(bodies[0])
+        tail = self._tail if ended else b"\x02" + self._tail
+        length = len(properties[0]) + len(tail)
+        if body_size > self._max_message_size or length > PROPERTIES_MAX_SIZE:
+            return 0
+        shape, topic = self._shape, self.topic
+        size = shape.size + topic.stored_size + PROPERTIES_LENGTH_SIZE + body_size + length
+        starts = range(self._end, self._end + count * size, size)
+        base, queue_offset, _ = self.place
+        queue_offset += len(self.starts)
+        heads = map(
+            shape.head.pack,
+            repeat(size),
+            repeat(topic.magic),
+            [crc & BODY_CRC_MASK for crc in map(crc32, bodies)],
+            repeat(self.queue_id),
+            flags,
+            range(queue_offset, queue_offset + count),
+            range(base + starts.start, base + starts.stop, size),
+            repeat(self._head[_SYS_FLAG_AT : shape.length_at]),
+            repeat(body_size),
+        )
+        between = topic.stored + _LENGTH(length)
+        stored = [one + tail for one in properties]
+        for record in zip(heads, bodies, repeat(between), stored, strict=False):
+            parts += record
+        self.starts += starts
+        self.properties += stored
+        self._end = starts.stop
+        return position + count * item_size
 
     def _encode_step(self, body: bytes, position: int, parts: list[bytes]) -> int:
         """Append up to ITEMS_PER_STEP records to ``parts``; return the position after their items.

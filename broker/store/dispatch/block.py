@@ -8,13 +8,13 @@ had never been one; records that are dispatched already are then skipped.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice, repeat
 from operator import sub
 from typing import Final, NamedTuple
 
 from broker.store.consumequeue.consume_queue import ConsumeQueue
 from broker.store.dispatch.request import PendingBatch, PendingRecord
-from broker.store.format.consumequeue import UNIT_STRUCT
+from broker.store.format.consumequeue import UNIT_SIZE, UNIT_STRUCT
 from broker.store.format.property_columns import PropertyColumns, peek_columns
 from broker.store.index.index_service import IndexService
 
@@ -34,11 +34,11 @@ class QueueUnits(NamedTuple):
 
 
 class RecordBlock(NamedTuple):
-    """Records from ``start`` to ``end``, physical offsets, with one store timestamp (ms).
+    """Records from ``start`` to ``end``, physical offsets; ``store_timestamp`` (ms) of the last.
 
     ``units`` returns the units of each of ``queues``; ``expand`` returns one entry per record;
     ``put_keys`` adds the index entries to an index and is called only if the index has none of a
-    later record.
+    later record. ``batches`` are the parts of batch messages whose records these are, if any.
     """
 
     start: int
@@ -49,6 +49,7 @@ class RecordBlock(NamedTuple):
     units: Callable[[], Sequence[QueueUnits]]
     expand: Callable[[], Sequence[PendingRecord]]
     put_keys: Callable[[IndexService], None]
+    batches: Sequence[PendingBatch] = ()
 
     @property
     def entry(self) -> PendingRecord:
@@ -79,9 +80,35 @@ class PendingBlocks:
         """Return the block that starts there."""
         return self._blocks[physical_offset]
 
-    def remove(self, physical_offset: int) -> None:
-        """Drop a block that was dispatched."""
-        self.more -= self._blocks.pop(physical_offset).records - 1
+    def remove(self, *starts: int) -> None:
+        """Drop blocks that were dispatched."""
+        for physical_offset in starts:
+            self.more -= self._blocks.pop(physical_offset).records - 1
+
+    def joined(
+        self,
+        entries: Sequence[PendingRecord],
+        limit: int,
+        most: int,
+        tags_code: Callable[[bytes], int],
+    ) -> RecordBlock | None:
+        """Return the blocks of batches at the start of pending records as one block.
+
+        They end by the physical offset ``limit``; none is added to ``most`` records, or to those of
+        a part. None if there are not several.
+        """
+        batches: list[PendingBatch] = []
+        records = 0
+        most = min(most, BATCH_PART)
+        for entry in entries:
+            if not entry[3] & BLOCK or entry[0] + entry[1] > limit or records >= most:
+                break
+            block = self.get(entry[0])
+            if not block.batches:
+                break
+            batches += block.batches
+            records += block.records
+        return _block(batches, tags_code) if len(batches) > 1 else None
 
     def clear(self) -> None:
         """Drop all blocks."""
@@ -105,55 +132,96 @@ class PendingBlocks:
 def batch_blocks(
     batch: PendingBatch, tags_code: Callable[[bytes], int], most: int = BATCH_PART
 ) -> Iterator[RecordBlock]:
-    """Yield the blocks of a batch, of at most ``most`` records each; ``tags_code`` of TAGS.
-
-    Units and keys are computed when a block is dispatched: an error then concerns one record.
-    """
+    """Yield the blocks of a batch, of at most ``most`` records each; ``tags_code`` of TAGS."""
     for part in batch.split(most) if len(batch.properties) > most else (batch,):
-        derived = _BatchPart(part, tags_code)
-        yield RecordBlock(
-            part.offsets[0],
-            part.offsets[-1],
-            part.store_timestamp,
-            len(part.properties),
-            (part.queue,),
-            derived.units,
-            derived.records,
-            derived.put_keys,
-        )
+        yield _block((part,), tags_code)
 
 
-class _BatchPart:
-    """Units and keys of a part of a batch, from columns that are read once."""
+def _block(batches: Sequence[PendingBatch], tags_code: Callable[[bytes], int]) -> RecordBlock:
+    """The block of consecutive batches.
 
-    __slots__ = ("_batch", "_columns", "_tags_code")
+    Units and keys are computed when it is dispatched: an error then concerns one record.
+    """
+    derived = _BatchRecords(batches, tags_code)
+    return RecordBlock(
+        batches[0].offsets[0],
+        batches[-1].offsets[-1],
+        batches[-1].store_timestamp,
+        sum([len(batch.properties) for batch in batches]),
+        list({batch.queue: None for batch in batches}),
+        derived.units,
+        derived.records,
+        derived.put_keys,
+        batches,
+    )
 
-    def __init__(self, batch: PendingBatch, tags_code: Callable[[bytes], int]) -> None:
-        self._batch = batch
+
+class _BatchRecords:
+    """Units and keys of the records of batches, from columns that are read once."""
+
+    __slots__ = ("_batches", "_columns", "_tags_code")
+
+    def __init__(self, batches: Sequence[PendingBatch], tags_code: Callable[[bytes], int]) -> None:
+        self._batches = batches
         self._tags_code = tags_code
         self._columns: PropertyColumns | None = None
 
     def columns(self) -> PropertyColumns:
         if self._columns is None:
-            self._columns = peek_columns(self._batch.properties)
+            properties = [batch.properties for batch in self._batches]
+            self._columns = peek_columns([*chain.from_iterable(properties)])
         return self._columns
 
     def units(self) -> list[QueueUnits]:
-        offsets = self._batch.offsets
-        codes = [self._tags_code(tags) if tags else 0 for tags in self.columns().tags]
-        sizes = map(sub, islice(offsets, 1, None), offsets)
-        units = b"".join(map(UNIT_STRUCT.pack, offsets, sizes, codes))
-        return [QueueUnits(self._batch.queue, self._batch.queue_offset, units, offsets[-1])]
+        """Of each queue; ValueError if batches of one queue do not follow each other in it."""
+        tags = iter(self.columns().tags)
+        found: dict[ConsumeQueue, QueueUnits] = {}
+        for batch in self._batches:
+            offsets = batch.offsets
+            codes = [self._tags_code(one) if one else 0 for one in islice(tags, len(offsets) - 1)]
+            sizes = map(sub, islice(offsets, 1, None), offsets)
+            units = b"".join(map(UNIT_STRUCT.pack, offsets, sizes, codes))
+            first = batch.queue_offset
+            if (before := found.get(batch.queue)) is not None:
+                first = before.first_offset
+                units = before.units + units
+                if first + len(units) // UNIT_SIZE != batch.queue_offset + len(codes):
+                    raise ValueError(f"queue offset {batch.queue_offset} does not follow")
+            found[batch.queue] = QueueUnits(batch.queue, first, units, offsets[-1])
+        return list(found.values())
 
     def records(self) -> list[PendingRecord]:
-        return list(self._batch.records())
+        return [record for batch in self._batches for record in batch.records()]
 
     def put_keys(self, index: IndexService) -> None:
-        batch = self._batch
-        count = len(batch.properties)
-        prefixes = [batch.queue.topic.key_prefix] * count
-        stamps = [batch.store_timestamp] * count
-        index.put_batch(prefixes, batch.offsets[:-1], self.columns().keys, stamps)
+        prefixes: list[int] = []
+        offsets: list[int] = []
+        stamps: list[int] = []
+        for batch in self._batches:
+            count = len(batch.properties)
+            prefixes += repeat(batch.queue.topic.key_prefix, count)
+            offsets += batch.offsets[:-1]
+            stamps += repeat(batch.store_timestamp, count)
+        index.put_batch(prefixes, offsets, self.columns().keys, stamps)
+
+
+def add_block(block: RecordBlock, index: IndexService | None) -> bool:
+    """Add a block to the index and its queues; False if it cannot be added at once.
+
+    A block of several queues is added queue by queue. Recovery finds all its units after a kill
+    because it starts at the last counted index entry: there must be one, from before the block.
+    """
+    newest: Sequence[object] = []
+    if index is not None:
+        if not index.ends_before(block.start):
+            return False
+        newest = index.files[-1:]
+        block.put_keys(index)  # before the units, as in record_run
+        if index.files[-1:] != newest:
+            newest = []
+    if len(block.queues) > 1 and not newest:
+        return False
+    return add_units(block)
 
 
 def add_units(block: RecordBlock) -> bool:

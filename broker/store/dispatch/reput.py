@@ -33,7 +33,7 @@ from broker.store.dispatch.block import (
     BLOCK,
     PendingBlocks,
     RecordBlock,
-    add_units,
+    add_block,
     batch_blocks,
 )
 from broker.store.dispatch.record_run import LEAST_RUN, RUN, RecordRun
@@ -245,26 +245,38 @@ class ReputService:
     def _run_pending(self, limit: int, max_count: int | None) -> None:
         """Dispatch entries of ``pending``; ``_done`` counts them."""
         pending = self.pending
-        count = len(pending) if max_count is None else min(len(pending), max_count)
+        most = INT32_MAX if max_count is None else max_count
+        count = min(len(pending), most)
         plain = not (self.lmq_enabled or self.queues.ext_enabled)
         records = 0
-        while self._done < count and (max_count is None or records < max_count):
+        while self._done < count and records < most:
             done = self._done
             entries = pending[done : min(count, done + RUN)]
+            if plain and entries[0][3] & BLOCK:
+                added = self._dispatch_batches(entries, limit, most - records)
+                records += added
+                if added:
+                    continue
             if plain and len(entries) >= LEAST_RUN and self._dispatch_run(entries, limit):
                 self._done += len(entries)
                 records += len(entries)
                 continue
-            left = None if max_count is None else max_count - records
-            records += self._dispatch_singly(entries, limit, left, plain=plain)
+            records += self._dispatch_singly(entries, limit, most - records, plain=plain)
             if self._done < done + len(entries):
                 return
 
-    def _dispatch_run(self, entries: Sequence[PendingRecord], limit: int) -> bool:
-        """Dispatch entries together; False if they cannot be, or after an error.
+    def _dispatch_batches(self, entries: Sequence[PendingRecord], limit: int, most: int) -> int:
+        """Dispatch several batches at the start of ``entries`` together; see _dispatch_singly."""
+        block = self._blocks.joined(entries, limit, most, self.tag_codes.code)
+        if block is None or not self._dispatch_at_once(block):
+            return 0
+        self.last_store_timestamp = block.store_timestamp
+        self._blocks.remove(*(batch.offsets[0] for batch in block.batches))
+        self._done += len(block.batches)
+        return block.records
 
-        Units and entries written before the error are skipped by the dispatch one by one.
-        """
+    def _dispatch_run(self, entries: Sequence[PendingRecord], limit: int) -> bool:
+        """Dispatch plain entries together; False as of :meth:`_dispatch_at_once`."""
         try:
             run = RecordRun.of(entries, limit, TRANSACTION_MASK | INNER_BATCH | BLOCK)
             if run is None:
@@ -286,7 +298,7 @@ class ReputService:
         return True
 
     def _dispatch_singly(
-        self, entries: Sequence[PendingRecord], limit: int, most: int | None, *, plain: bool
+        self, entries: Sequence[PendingRecord], limit: int, most: int, *, plain: bool
     ) -> int:
         """Dispatch entries up to ``limit``, at most ``most`` records; return their number."""
         codes = self.tag_codes.codes
@@ -296,7 +308,7 @@ class ReputService:
         records = 0
         for entry in entries:
             physical_offset, size, stored, sys_flag, queue_offset, queue, properties, code = entry
-            if physical_offset + size > limit or (most is not None and records >= most):
+            if physical_offset + size > limit or records >= most:
                 break
             topic = queue.topic
             if plain and not topic.special and not sys_flag & rare:
@@ -328,8 +340,7 @@ class ReputService:
         also after an error, which then concerns one record or is raised again.
         """
         block = self._blocks.get(physical_offset)
-        special = any(queue.topic.special for queue in block.queues)
-        if not plain or special or not self._dispatch_at_once(block):
+        if not plain or not self._dispatch_at_once(block):
             for entry in block.expand():
                 self.dispatch_record(DispatchRequest._make(entry))
         self.last_store_timestamp = block.store_timestamp
@@ -339,22 +350,11 @@ class ReputService:
     def _dispatch_at_once(self, block: RecordBlock) -> bool:
         """Dispatch the records of a block together; False if they cannot be, or after an error.
 
-        Units and entries written before the error are skipped by the dispatch one by one. A block
-        of several queues is added queue by queue. Recovery finds all its units after a kill because
-        it starts at the last counted index entry: there must be one, from before the block.
+        Units and entries written before the error are skipped by the dispatch one by one.
         """
-        index = self.index
-        if index is not None and not index.ends_before(block.start):
-            return False
         try:
-            newest = index.files[-1:] if index is not None else []
-            if index is not None:
-                block.put_keys(index)  # before the units, as in record_run
-                if index.files[-1:] != newest:
-                    newest = []
-            if len(block.queues) > 1 and not newest:
-                return False
-            if not add_units(block):
+            special = any(queue.topic.special for queue in block.queues)
+            if special or not add_block(block, self.index):
                 return False
             names = {queue.topic.name for queue in block.queues}
             if any(

@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 
 from broker.errors import DiskFullError
+from broker.message.batch import encode_batch_item
 from broker.message.properties import encode_properties
 from broker.store.dispatch import reput
 from broker.store.dispatch.block import BLOCK, PendingBlocks, add_units, batch_blocks
 from broker.store.dispatch.request import PendingBatch
 from broker.store.format.consumequeue import UNIT_STRUCT
+from broker.store.index.index_service import IndexService
+from broker.store.results import PutMessageStatus
 from tests.support.killed_dispatch import Killed, killed_at_write
 from tests.support.record_blocks import append_block
 from tests.support.stores import Stores, make_inner
@@ -88,6 +91,83 @@ def test_a_kill_between_the_queues_of_a_block_loses_no_unit(
     store = stores.start(config)
     assert {topic: offsets(store, topic)[1:] for topic in topics} == expected
     stores.close(store)
+
+
+def put_batch(store, topic: str, *numbers: int) -> list[int]:
+    """Put a batch of messages; return their physical offsets."""
+    messages = [message(number, topic) for number in numbers]
+    batch = store.new_batch(make_inner(topic, 0, b"", properties=b""))
+    items = b"".join(encode_batch_item(0, one.body, one.properties) for one in messages)
+    assert list(batch.encode_items(items)) == []
+    stored = store.put_batch(batch)
+    assert stored.status is PutMessageStatus.PUT_OK
+    return stored.physical_offsets
+
+
+@pytest.mark.parametrize("entries", [5_000, *range(4, 12), 0])
+@pytest.mark.parametrize("writes", range(6))
+def test_a_kill_while_batches_are_dispatched_together_loses_no_unit(
+    tmp_path: Path, entries: int, writes: int
+) -> None:
+    """With an index file that fills at each of their entries, and without an index."""
+    stores = Stores(tmp_path)
+    config = stores.config(
+        mapped_file_size_commit_log=1 << 16,
+        message_index_enable=entries > 0,
+        max_index_num=entries or 50,
+    )
+    store = stores.start(config, defer=lambda call: None)
+    expected: dict[str, list[int]] = {topic: [] for topic in ("TopicA", "TopicB", "TopicC")}
+    for topic, found in expected.items():
+        found += put_batch(store, topic, 0)
+    store.dispatch()
+    for topic in ("TopicA", "TopicB", "TopicB", "TopicA", "TopicC"):
+        expected[topic] += put_batch(store, topic, 1, 2)
+    with killed_at_write(writes):
+        try:
+            store.dispatch()
+        except Killed:
+            assert writes < 10
+    stores.kill(store)
+    store = stores.start(config)
+    assert {topic: offsets(store, topic) for topic in expected} == expected
+    index = store.index
+    if index is not None:
+        prefix = store.queue_table.topics["TopicB"].key_prefix
+        found = index.query(prefix, b"U2", 9, 0, 1 << 62)[0]
+        assert sorted(found) == expected["TopicB"][2::2]
+    stores.close(store)
+
+
+def test_batches_are_dispatched_together_up_to_the_limit(store, monkeypatch) -> None:
+    calls = []
+    monkeypatch.setattr(
+        IndexService,
+        "put_batch",
+        lambda *args, put=IndexService.put_batch: calls.append(len(args[1])) or put(*args),
+    )
+    batches = [put_batch(store, topic, 1, 2, 3) for topic in ("TopicA", "TopicB", "TopicA")]
+    store.reput.run(batches[2][2])
+    assert (offsets(store)[1:], offsets(store, "TopicB")[1:]) == (batches[0], batches[1])
+    store.dispatch()
+    assert offsets(store)[1:] == batches[0] + batches[2]
+    assert calls == [6, 3]
+
+
+def test_a_gap_between_the_batches_of_a_queue_is_found(store) -> None:
+    """The error makes dispatch add them one by one."""
+    queue = store.queue_table.topics["TopicA"].queues[0]
+    first = PendingBatch(queue, 1, [100, 110], [b""], 7, 0)
+    blocks = PendingBlocks()
+    entries = [
+        blocks.add(block)
+        for batch in (first, first._replace(queue_offset=3, offsets=[110, 120]))
+        for block in batch_blocks(batch, lambda tags: 0)
+    ]
+    block = blocks.joined(entries, 120, 9, lambda tags: 0)
+    assert block is not None
+    with pytest.raises(ValueError, match="queue offset 3"):
+        block.units()
 
 
 def test_listeners_get_each_record_after_the_units_of_the_block(store) -> None:
