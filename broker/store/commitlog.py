@@ -166,6 +166,17 @@ class CommitLog:
             self.write_gathered()
         return physical_offset, size
 
+    @staticmethod
+    def check_numbers(inner: MessageExtBrokerInner) -> None:
+        """Raise struct.error if a number of the message does not fit its field.
+
+        :meth:`append` does so too, but after the queue's file was created.
+        """
+        _PACKS[0](
+            *(0, 0, 0, inner.queue_id, inner.flag, 0, 0, inner.sys_flag, inner.born_timestamp),
+            *(b"", 0, b"", inner.reconsume_times, inner.prepared_transaction_offset, 0),
+        )
+
     def gather(self) -> Callable[[], None]:
         """From now on gather the appended records; return the function that writes them.
 

@@ -115,6 +115,7 @@ class StoreWriter:
                 if taken == 0:
                     queue_offset = 0
             if taken and queue_offset >= queue.reserved_offset:
+                self._log.check_numbers(inner)
                 queue.ensure_capacity(queue_offset)
             physical_offset, size = self._log.append(
                 inner, topic, queue_offset, self._clock.now_ms()
@@ -187,6 +188,8 @@ class StoreWriter:
                 sum([self._log.record_size(inner, topic) for inner in inners])
             )
             if queue.next_offset + len(inners) > queue.reserved_offset:
+                for inner in inners:
+                    self._log.check_numbers(inner)
                 queue.ensure_capacity(queue.next_offset + len(inners) - 1)
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             return [self._append_failed(error)]

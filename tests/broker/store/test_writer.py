@@ -1,5 +1,6 @@
 """Puts: results, written records, refused messages; full disks."""
 
+import struct
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,16 @@ def test_a_put_message_is_at_the_place_of_the_result(stores, inner):
     assert (message.topic, message.queue_id, message.body) == ("TopicA", 3, b"one")
     assert message.store_timestamp == stores.clock.now_ms()
     assert message.total_size == result.store_size == result.physical_end
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_number_beyond_its_field_creates_no_queue_file(stores, inner, many):
+    store = stores.start()
+    message = inner(sys_flag=1 << 32)
+    with pytest.raises(struct.error):
+        store.put_messages([message]) if many else store.put_message(message)
+    assert not list(stores.root.glob("**/consumequeue/*"))
+    assert store.put_message(inner()).queue_offset == 0
 
 
 def test_queue_offsets_count_up_per_queue(stores, inner):
