@@ -169,8 +169,9 @@ class StoreWriter:
     def put_messages(self, inners: Sequence[MessageExtBrokerInner]) -> list[PutMessageResult]:
         """Append messages of one queue consecutively in one file; one result per message.
 
-        A refusal before the first append is a list of one result, and no message is stored.
-        Conditions of the queue are checked once for all messages.
+        A refusal before the first append is a list of one result, and no message is stored; nor is
+        one if struct.error is raised for a number that does not fit its field. Conditions of the
+        queue are checked once for all messages.
 
         **Source:** RocketMQ CommitLog#asyncPutMessages.
         """
@@ -180,6 +181,7 @@ class StoreWriter:
             reason = self._illegal(inner)
             if reason is not None:
                 return [self._refuse(*reason)]
+            self._log.check_numbers(inner)
         first = inners[0]
         topic = self._queues.topic(first.topic)
         queue = self._queues.queue(topic, first.queue_id)
@@ -188,8 +190,6 @@ class StoreWriter:
                 sum([self._log.record_size(inner, topic) for inner in inners])
             )
             if queue.next_offset + len(inners) > queue.reserved_offset:
-                for inner in inners:
-                    self._log.check_numbers(inner)
                 queue.ensure_capacity(queue.next_offset + len(inners) - 1)
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             return [self._append_failed(error)]

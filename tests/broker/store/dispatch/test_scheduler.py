@@ -1,5 +1,7 @@
 """DispatchScheduler: one flush request and one dispatch per turn, for single puts and batches."""
 
+import struct
+
 import pytest
 
 from broker.errors import DiskFullError
@@ -34,12 +36,30 @@ def test_a_batch_schedules_once_and_leaves_later_puts_scheduled(store, inner, tu
     assert store.get_max_offset("TopicA", 0) == 2
 
 
-def test_a_batch_that_fails_in_the_middle_dispatches_its_stored_part(store, inner, turn):
-    """A number that does not fit its field raises; the records before it are in the log."""
+def test_a_batch_with_an_illegal_number_is_not_stored_in_part(store, inner, turn):
     wrong = inner()
     wrong.flag = 1 << 40
-    with pytest.raises(Exception, match="format requires"):
+    with pytest.raises(struct.error):
         store.put_messages([inner(), wrong])
+    assert turn == []
+    assert store.put_message(inner()).queue_offset == 0
+
+
+def test_a_batch_that_fails_in_the_middle_dispatches_its_stored_part(
+    store, inner, turn, monkeypatch
+):
+    appended = []
+
+    def append(*args, real=store.log.append):
+        if appended:
+            raise OSError("no more")
+        appended.append(args)
+        return real(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.log, "append", append)
+        with pytest.raises(OSError, match="no more"):
+            store.put_messages([inner(), inner()])
     turn.pop()()
     assert store.get_max_offset("TopicA", 0) == 1
     assert store.put_message(inner()).queue_offset == 1
