@@ -14,6 +14,7 @@ from tests.support.load import (
     EVERYTHING,
     GROUP,
     MIRROR,
+    MULTI_DISPATCH,
     Ledger,
     Senders,
     group_request,
@@ -40,6 +41,9 @@ class KillRounds:
         # The version of the pop retry topics lasts: version 1 is popped with either.
         version_2 = rng.choice(("true", "false"))
         self._settings = {**child.settings, "enableRetryTopicV2": version_2}
+        self.sent_kinds = EVERYTHING
+        if child.settings["enableMultiDispatch"] == "false":
+            self.sent_kinds = tuple(kind for kind in EVERYTHING if kind not in MULTI_DISPATCH)
         self.ledger = Ledger()
         self.audit = Audit(child, self.ledger)
         self.ends: list[dict[int, int]] = [{}]
@@ -106,7 +110,7 @@ class KillRounds:
                 child.kill()
         self._start()
         connections = rng.choice((1, 4, 12))
-        senders = Senders(child, self.ledger, rng, connections=connections, kinds=EVERYTHING)
+        senders = Senders(child, self.ledger, rng, connections=connections, kinds=self.sent_kinds)
         target = len(self.ledger.acked) + count
         senders.run(lambda: len(self.ledger.acked) >= target)
         kind = rng.choice(("kill", "kill", "kill", "other kernel", "stop", "stopped", "term"))

@@ -60,6 +60,7 @@ EVERYTHING = (
     "transactional",
     "end",
 )
+MULTI_DISPATCH = ("mirrored", "light")
 # The topic of a kind; TOPIC of the others.
 TOPICS = {
     "transactional": payer.TOPIC,
@@ -323,7 +324,7 @@ class Senders:
             delay_ms = self._rng.choice(timer_load.DELAYS_MS)
             properties["TIMER_DELAY_MS"] = str(delay_ms)
             self.ledger.timers.due_ms[first] = timer_load.wall_ms() + delay_ms
-        elif kind in ("mirrored", "light"):
+        elif kind in MULTI_DISPATCH:
             properties["INNER_MULTI_DISPATCH"] = MIRROR if kind == "mirrored" else LIGHT
         elif kind == "transactional":
             properties.update(payer.properties_of(first))

@@ -22,6 +22,7 @@ from tests.support.traffic import Traffic
 
 KEEP = (0.0, 0.5, 1.0)  # shares of the unsynced sectors that happen to reach the disk
 LATER_MS = 3_600_000  # everything that was delayed is due
+DRAWN = ("enablePopBufferMerge", "enableMultiDispatch")
 
 Marks = list[tuple[Any, ...]]
 
@@ -55,7 +56,7 @@ class Image:
                 found = MessageStore(config, disk=disk.copy()).load()
                 assert (found.clean, found.log_end, found.dispatched) == (True, end, 0), found
         except BaseException as error:
-            error.add_note(f"{recording.properties['flushDiskType']}, {self.event}")
+            error.add_note(f"{recording.properties}, {self.event}")
             raise
 
     def next_life(self) -> "Recording":
@@ -79,8 +80,9 @@ class Recording:
 
     def __init__(self, rng: random.Random, flush: str) -> None:
         self.rng = rng
-        merge = "true" if rng.random() < 0.5 else "false"
-        self.properties = {"flushDiskType": flush, "enablePopBufferMerge": merge}
+        # Without multi-dispatch, as by default, records are dispatched together.
+        drawn = {name: rng.choice(("true", "false")) for name in DRAWN}
+        self.properties = {"flushDiskType": flush, **drawn}
         self.disk = SimDisk()
         self.base = SimDisk()
         self.marks: Marks = []

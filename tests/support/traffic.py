@@ -139,6 +139,10 @@ class Traffic:
     def sync(self) -> bool:
         return self.broker.store.sync_flush
 
+    @property
+    def _multi_dispatch(self) -> bool:
+        return self.broker.settings.store.enable_multi_dispatch
+
     def attach(self, broker: SimBroker) -> None:
         """Send to this broker from now on; consumers begin at their committed offsets."""
         self._broker = broker
@@ -233,7 +237,7 @@ class Traffic:
         self.number += count
         delayed = not plain and count == 1 and rng.random() < 0.35
         timer = not (plain or delayed) and rng.random() < 0.25
-        light = not plain and rng.random() < 0.25 and not timer
+        light = not plain and rng.random() < 0.25 and not timer and self._multi_dispatch
         bulk = not plain and count > 1 and rng.random() < 0.5
         return Plan(
             topic=BULK_TOPIC if bulk else rng.choice((*TOPICS, popping.TOPIC)),

@@ -100,6 +100,7 @@ def test_unacknowledged_messages_survive_and_acknowledged_ones_stay_away(
     properties = {
         "flushDiskType": flush,
         "enablePopBufferMerge": merge,
+        "enableMultiDispatch": rng.choice(("true", "false")),
         "flushConsumerOffsetInterval": str(OFFSETS_MS),
     }
     disk = SimDisk()

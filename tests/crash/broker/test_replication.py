@@ -36,7 +36,12 @@ class Run:
 
     def __init__(self, rng: random.Random, flush: str) -> None:
         self.rng = rng
-        self.properties = {**COPIES, "flushDiskType": flush}
+        multi_dispatch = rng.choice(("true", "false"))
+        self.properties = {
+            **COPIES,
+            "flushDiskType": flush,
+            "enableMultiDispatch": multi_dispatch,
+        }
         self.disks = {"master": SimDisk(), "slave": SimDisk()}
         self.traffic = ReplicatedTraffic(rng)
         self.traffic.disk_fails = True

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.load import EVERYTHING
-
 # A round takes 1.5 to 2 s: two starts of a broker, load, reading everything back.
 ROUNDS = int(os.environ.get("TORTURE_ROUNDS", "6"))
 
@@ -19,15 +17,20 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(60 + 30 * ROUNDS)]
 
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+@pytest.mark.parametrize("multi_dispatch", ["false", "true"])
 def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(
-    make_rounds: Callable[..., Any], flush: str, capsys: pytest.CaptureFixture[str]
+    make_rounds: Callable[..., Any],
+    flush: str,
+    multi_dispatch: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    rounds = make_rounds(flushDiskType=flush)
+    """Without multi-dispatch, as by default, records are dispatched together."""
+    rounds = make_rounds(flushDiskType=flush, enableMultiDispatch=multi_dispatch)
     rounds.run(ROUNDS)
     ledger = rounds.ledger
     assert ledger.acked
     # Each kind, the requests that make topics and groups, and ends that get no answer.
-    made = {"administration"} ^ {*EVERYTHING, "topic", "group", "end unknown"}
+    made = {"administration"} ^ {*rounds.sent_kinds, "topic", "group", "end unknown"}
     assert ledger.kinds.keys() >= made
     assert ledger.timers.recalled
     assert ledger.pops.lasting
