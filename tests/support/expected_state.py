@@ -138,6 +138,7 @@ class ExpectedState:
         else:
             self.crashes += 1  # delivered messages may be delivered again
             self.pops.forget_recent(self.now_ms)
+            self.pops.note_crash()
 
     def _crash(self, killed: bool) -> None:
         """Start another life: unacknowledged messages may be lost and their places reused."""
@@ -155,6 +156,7 @@ class ExpectedState:
             }
             # Messages present after a power cut were on the disk.
             self.flushed = 1 << 62
+        self.pops.note_crash()
 
     def _found(self, offsets: dict[tuple[str, str, int], int], durable: bool) -> None:
         """The committed offsets after the restart: messages above them are handled again."""

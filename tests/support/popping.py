@@ -174,6 +174,7 @@ class ExpectedPops:
         self.acked: dict[int, tuple[int, int]] = {}  # number → time, end of the log
         self.changed: Counter[int] = Counter()
         self.overdue: set[int] = set()
+        self.popped_before: set[int] = set()  # a crash, and not acknowledged
         self.popped: Counter[int] = Counter()
         self.crashes = 1
         self.failing_ms = NEVER  # from then on the disk fails: perhaps no offset is written
@@ -192,6 +193,10 @@ class ExpectedPops:
             for number, (at_ms, log_end) in self.acked.items()
             if min(now_ms, self.failing_ms) - at_ms >= PERSISTED_MS
         }
+
+    def note_crash(self) -> None:
+        """A message that was popped may be popped again: its first check point stays open."""
+        self.popped_before |= self.popped.keys() - self.acked.keys()
 
     def check(
         self, broker: SimBroker, sent: set[int], once: set[int], durable_end: int, cut_ms: int
@@ -219,7 +224,7 @@ class ExpectedPops:
             number
             for number, (at_ms, log_end) in self.acked.items()
             if number in once and log_end <= durable_end
-        } - self.overdue
+        } - (self.overdue | self.popped_before)
         if self.progress_fails:
             # The old check point is acknowledged after a flush: if that fails, it delivers again.
             lasting -= self.changed.keys()
