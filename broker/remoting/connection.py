@@ -274,9 +274,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the pending calls, notify the endpoint, serve the sends and commits received before.
 
-        Clients send the last of them right before they close the connection; Java serves them.
+        Clients send their last ones right before they close the connection; Java serves them.
         """
-        left = [] if self.closed else self._served_after_close(exc)
+        left = [] if self.closed else self._requests_left(exc)
         self.closed = True
         self.lost = self.lost or exc
         self._drop_unfinished()
@@ -296,8 +296,8 @@ class Connection(asyncio.Protocol):
             if not self.yielding:
                 self._wait_for_turn()
 
-    def _served_after_close(self, error: Exception | None) -> list[RemotingCommand]:
-        """Return such requests that wait for their turn, or that were not read."""
+    def _requests_left(self, error: Exception | None) -> list[RemotingCommand]:
+        """Return the requests to serve after the close: those deferred, or not read by then."""
         commands = [*self.backlog]
         self.read_bytes += len(unread := unread_bytes(self.transport, error))
         with contextlib.suppress(RemoteProtocolError):  # malformed bytes of a closed connection

@@ -170,7 +170,7 @@ class CommitLog:
     def check_numbers(inner: MessageExtBrokerInner) -> None:
         """Raise struct.error if a number of the message does not fit its field.
 
-        :meth:`append` does so too, but after the queue's file was created.
+        For puts that create a ConsumeQueue file: :meth:`append` raises it after that.
         """
         _PACKS[0](
             *(0, 0, 0, inner.queue_id, inner.flag, 0, 0, inner.sys_flag, inner.born_timestamp),

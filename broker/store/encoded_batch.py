@@ -89,7 +89,7 @@ _ITEM: Final = ITEM_SIZES.unpack_from
 
 @lru_cache(64)
 def _row(body_size: int, properties_size: int) -> Struct:
-    """totalSize, flag, bodyLength, body, propertiesLength, properties of an item."""
+    """Return the struct of an item: its sizes and flag, body, propertiesLength, properties."""
     return Struct(f"{ITEM_SIZES.format}{body_size}sH{properties_size}s")
 
 
@@ -104,7 +104,10 @@ class _EqualItems(NamedTuple):
 
 
 def _equal_items(body: bytes, position: int) -> _EqualItems | None:
-    """Return the next ITEMS_PER_STEP items, or all that follow; None if their lengths differ."""
+    """Return the next ITEMS_PER_STEP items, or all up to the end; None if their lengths differ.
+
+    Also None for fewer than LEAST_EQUAL items, and if only some property strings end with 0x02.
+    """
     end = len(body)
     if end - position < MIN_ITEM_SIZE:
         return None
@@ -212,7 +215,7 @@ class EncodedBatch:
             self.data = b"".join(chunks)
 
     def _encode_equal(self, body: bytes, position: int, parts: list[bytes]) -> int:
-        """As :meth:`_encode_step` for items of equal lengths, by column; 0 for all others."""
+        """Encode items of equal lengths by column, as :meth:`_encode_step`; 0 for other items."""
         found = _equal_items(body, position)
         if found is None:
             return 0

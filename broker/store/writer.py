@@ -384,6 +384,7 @@ class StoreWriter:
             inner.properties = set_property(inner.properties, b"INNER_BASE", base)
             return peek_inner_count(inner.properties) or 1, ()
         if self.multi_dispatch and MULTI_DISPATCH in inner.properties:
+            self._log.check_numbers(inner)
             inner.properties, drawn = draw_offsets(self._queues, inner)
             return 1, drawn
         return 1, ()

@@ -462,9 +462,31 @@ def make_topic(broker: str, topic: str, queues: int = 4, perm: int = 6) -> None:
         "topicSysFlag": "0",
         "order": "false",
     }
+    call(broker, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+
+def call(broker: str, code: int, header: dict[str, str]) -> None:
+    """Send a request that must succeed."""
     with BlockingClient(timeout_ms=20_000) as client:
-        answer = client.call(broker, request(RequestCode.UPDATE_AND_CREATE_TOPIC, header))
+        answer = client.call(broker, request(code, header))
     assert answer.code == 0, answer.remark
+
+
+def send_to_dlq(broker: str, group: str, topic: str, sent: dict[str, Any]) -> None:
+    """Send a message back, as a consumer of the group does at its last attempt.
+
+    A consumer may do so twice: it gets messages at least once.
+    """
+    header = {
+        "offset": str(int(sent["offsetMsgId"][16:], 16)),
+        "group": group,
+        "delayLevel": "-1",
+        "originMsgId": sent["msgId"],
+        "originTopic": topic,
+        "unitMode": "false",
+        "maxReconsumeTimes": "0",
+    }
+    call(broker, RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
 
 def committed(broker: str, topic: str, group: str, queue_id: int) -> str | None:
@@ -503,6 +525,12 @@ def make_topic_fixture() -> Callable[..., None]:
 def until_fixture() -> Callable[..., Any]:
     """``until(lambda: condition, "name of the event")``: wait for an event."""
     return until
+
+
+@pytest.fixture(scope="session", name="send_to_dlq")
+def send_to_dlq_fixture() -> Callable[..., None]:
+    """``send_to_dlq(broker address, group, topic, sent event)``."""
+    return send_to_dlq
 
 
 @pytest.fixture(scope="session", name="committed")

@@ -10,10 +10,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.remoting.blocking import BlockingClient
-from broker.remoting.protocol.codes import RequestCode
-from broker.remoting.protocol.command import request
-
 MQADMIN = Path(sys.executable).parent / "mqadmin"
 
 
@@ -35,25 +31,6 @@ def is_consumed(side: Side, committed: Callable[..., str | None]) -> bool:
     return offsets == ["3", "4", "3", "3"]
 
 
-def send_to_dlq(broker: str, sent: dict[str, Any]) -> None:
-    """Send a message of Letters back, as a consumer of the group "dead" does at its last attempt.
-
-    A consumer may do so twice: it gets messages at least once.
-    """
-    fields = {
-        "offset": str(int(sent["offsetMsgId"][16:], 16)),
-        "group": "dead",
-        "delayLevel": "-1",
-        "originMsgId": sent["msgId"],
-        "originTopic": "Letters",
-        "unitMode": "false",
-        "maxReconsumeTimes": "0",
-    }
-    with BlockingClient(timeout_ms=20_000) as client:
-        answer = client.call(broker, request(RequestCode.CONSUMER_SEND_MSG_BACK, fields))
-    assert answer.code == 0, answer.remark
-
-
 @pytest.fixture(scope="module")
 def sides(
     our_cluster: tuple[str, str],
@@ -62,6 +39,7 @@ def sides(
     make_topic: Callable[..., None],
     until: Callable[..., Any],
     committed: Callable[..., str | None],
+    send_to_dlq: Callable[..., None],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[list[Side]]:
     """Both clusters: the same messages, a group on-line, one off-line, one with dead letters."""
@@ -93,7 +71,7 @@ def sides(
             (letter,) = peer_533.produce(
                 **words, queue=0, first=number, count=1, keys="letter{i}", body="dear-"
             )
-            send_to_dlq(broker, letter)
+            send_to_dlq(broker, "dead", "Letters", letter)
         peer_533.ask("committed", **{**words, "group": "dead"}, queue=0, offset=2)
         words.update(topic="Orders", group="old")
         for queue_id, offset in ((1, 2), (3, 1)):

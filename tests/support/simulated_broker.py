@@ -22,6 +22,7 @@ from broker.common.clock import ManualClock
 from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
 from broker.server.controller import BrokerController
+from broker.store import encoded_batch
 from broker.store.logfile.mapped_file import MappedFile
 from broker.store.message_store import MessageStore
 from broker.store.timer.timer_message_store import TimerMessageStore
@@ -151,6 +152,7 @@ class SimBroker:
     def __enter__(self) -> Self:
         self._installed.enter_context(self.threads.installed())
         self._installed.enter_context(rewrites_noted())
+        self._installed.enter_context(patch.object(encoded_batch, "LEAST_EQUAL", 3))
         wheel = partial(TimerMessageStore, slots=WHEEL_SLOTS)
         self._installed.enter_context(patch("broker.server.controller.TimerMessageStore", wheel))
         self._loop = SimLoop(self.threads)

@@ -49,6 +49,7 @@ SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 # With the window of the simulated broker (8 slots of a second) the last three are rolled.
 TIMER_DELAYS_MS = (300, 1_500, 6_100, 9_000, 20_000, 25_500)
+BODY_SIZES = (0, 20, 300, 900)
 BULK_TOPIC = "B0"  # its queues hold whole batches
 QUEUES = 2
 POP_REVIVE_MS = 15_000  # from a pop to the revival of its messages, at most
@@ -259,7 +260,13 @@ class Traffic:
         )
         if plan.inner_batch:
             await self._ensure_bulk_topic()
-        bodies = [self._body(number) for number in plan.numbers]
+        sizes = self.rng.choices(BODY_SIZES, k=len(plan.numbers))
+        if self.rng.random() < 0.5:  # items of equal lengths are encoded by column
+            sizes = sizes[:1] * len(sizes)
+        bodies = [
+            b"%06d" % number + bytes([7]) * size
+            for number, size in zip(plan.numbers, sizes, strict=True)
+        ]
         now_ms = self.broker.clock.now_ms()
         figures = self.broker.context.ingest
         before = figures.frames
@@ -270,9 +277,6 @@ class Traffic:
         if len(bodies) > 1 and figures.frames - before >= len(bodies):
             self.ingested_batches += 1
         return answer.code == ResponseCode.SUCCESS
-
-    def _body(self, number: int) -> bytes:
-        return b"%06d" % number + bytes([7]) * self.rng.choice((0, 20, 300, 900))
 
     def _note_stored(
         self, plan: Plan, bodies: list[bytes], answer: RemotingCommand, sent_ms: int

@@ -92,10 +92,12 @@ class RemotingCommand(
 
     @property
     def is_served_after_close(self) -> bool:
-        """Whether this request is served although the connection that it came by is closed.
+        """Whether this request is served although its connection is closed.
 
-        The Go client does not set bit 1 in its one-way sends, commits and ends of transactions, and
-        closes its connection right after them; so the code decides too.
+        One-way requests, and those of SERVED_AFTER_CLOSE: the Go client 2.1.2 does not set bit 1 in
+        its one-way sends, commits and ends of transactions.
+
+        **Source:** RocketMQ ``NettyRemotingAbstract#processRequestCommand`` (serves all codes).
         """
         return not self.is_response and (self.is_oneway or self.code in SERVED_AFTER_CLOSE)
 

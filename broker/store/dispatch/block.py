@@ -2,9 +2,10 @@
 
 Two sources queue blocks: vectorized ingest one per read, with units and index entries from compiled
 loops, and a batch message one per part of its records. Dispatch adds a block with one call per
-queue and one for the index. Where a record needs more (multi-dispatch, an extension unit, a queue
-or an index that has later records, any error), the block is dispatched record by record as if it
-had never been one; records that are dispatched already are then skipped.
+queue and one for the index; blocks of consecutive batch messages are joined before. Where a record
+needs more (multi-dispatch, an extension unit, a queue or an index that has later records, any
+error), the block is dispatched record by record as if it had never been one; records that are
+dispatched already are then skipped.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -92,10 +93,10 @@ class PendingBlocks:
         most: int,
         tags_code: Callable[[bytes], int],
     ) -> RecordBlock | None:
-        """Return the blocks of batches at the start of pending records as one block.
+        """Return one block for the blocks of batches at the start of pending records.
 
-        They end by the physical offset ``limit``; none is added to ``most`` records, or to those of
-        a part. None if there are not several.
+        These end at or before the physical offset ``limit``. Together they have ``most`` (and
+        BATCH_PART) records, or more by the last block. None if there are fewer than two.
         """
         batches: list[PendingBatch] = []
         records = 0
@@ -138,7 +139,7 @@ def batch_blocks(
 
 
 def _block(batches: Sequence[PendingBatch], tags_code: Callable[[bytes], int]) -> RecordBlock:
-    """The block of consecutive batches.
+    """Return the block of consecutive batches.
 
     Units and keys are computed when it is dispatched: an error then concerns one record.
     """
@@ -173,7 +174,7 @@ class _BatchRecords:
         return self._columns
 
     def units(self) -> list[QueueUnits]:
-        """Of each queue; ValueError if batches of one queue do not follow each other in it."""
+        """Return the units of each queue; ValueError for a gap between batches of one queue."""
         tags = iter(self.columns().tags)
         found: dict[ConsumeQueue, QueueUnits] = {}
         for batch in self._batches:

@@ -266,7 +266,7 @@ class ReputService:
                 return
 
     def _dispatch_batches(self, entries: Sequence[PendingRecord], limit: int, most: int) -> int:
-        """Dispatch several batches at the start of ``entries`` together; see _dispatch_singly."""
+        """Dispatch the batches at the start of ``entries`` together; return their records, or 0."""
         block = self._blocks.joined(entries, limit, most, self.tag_codes.code)
         if block is None or not self._dispatch_at_once(block):
             return 0
@@ -276,7 +276,7 @@ class ReputService:
         return block.records
 
     def _dispatch_run(self, entries: Sequence[PendingRecord], limit: int) -> bool:
-        """Dispatch plain entries together; False as of :meth:`_dispatch_at_once`."""
+        """Dispatch plain entries together; False: dispatch them one by one, as after an error."""
         try:
             run = RecordRun.of(entries, limit, TRANSACTION_MASK | INNER_BATCH | BLOCK)
             if run is None:

@@ -33,9 +33,10 @@ def test_a_put_message_is_at_the_place_of_the_result(stores, inner):
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_a_number_beyond_its_field_creates_no_queue_file(stores, inner, many):
-    store = stores.start()
-    message = inner(sys_flag=1 << 32)
+@pytest.mark.parametrize("properties", [{}, {"INNER_MULTI_DISPATCH": "%LMQ%a,Other"}])
+def test_a_number_beyond_its_field_creates_no_queue_file(stores, inner, many, properties):
+    store = stores.start(stores.config(enable_multi_dispatch=bool(properties)))
+    message = inner(sys_flag=1 << 32, properties=properties)
     with pytest.raises(struct.error):
         store.put_messages([message]) if many else store.put_message(message)
     assert not list(stores.root.glob("**/consumequeue/*"))

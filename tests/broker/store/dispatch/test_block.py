@@ -62,17 +62,22 @@ def test_a_block_becomes_visible_as_a_whole(store) -> None:
     assert found == [block.expand()[6][0]]
 
 
+def index_config(stores: Stores, entries: int):
+    """A store with index files of so many entries; without an index if 0."""
+    return stores.config(
+        mapped_file_size_commit_log=1 << 16,
+        message_index_enable=entries > 0,
+        max_index_num=entries or 50,
+    )
+
+
 @pytest.mark.parametrize("entries", [5_000, 8, 7, 6, 5, 0])
 @pytest.mark.parametrize("writes", range(6))
 def test_a_kill_between_the_queues_of_a_block_loses_no_unit(
     tmp_path: Path, entries: int, writes: int
 ) -> None:
     stores = Stores(tmp_path)
-    config = stores.config(
-        mapped_file_size_commit_log=1 << 16,
-        message_index_enable=entries > 0,
-        max_index_num=entries or 50,
-    )
+    config = index_config(stores, entries)
     store = stores.start(config, defer=lambda call: None)
     topics = ["TopicA", "TopicB", "TopicB", "TopicA", "TopicC"]
     for topic in sorted(set(topics)):
@@ -111,11 +116,7 @@ def test_a_kill_while_batches_are_dispatched_together_loses_no_unit(
 ) -> None:
     """With an index file that fills at each of their entries, and without an index."""
     stores = Stores(tmp_path)
-    config = stores.config(
-        mapped_file_size_commit_log=1 << 16,
-        message_index_enable=entries > 0,
-        max_index_num=entries or 50,
-    )
+    config = index_config(stores, entries)
     store = stores.start(config, defer=lambda call: None)
     expected: dict[str, list[int]] = {topic: [] for topic in ("TopicA", "TopicB", "TopicC")}
     for topic, found in expected.items():
