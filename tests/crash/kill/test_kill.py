@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 # A round takes 1.5 to 2 s: two starts of a broker, load, reading everything back.
-ROUNDS = int(os.environ.get("TORTURE_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("TORTURE_ROUNDS", "4"))
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(60 + 30 * ROUNDS)]
 
@@ -35,7 +35,7 @@ def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(
     assert ledger.timers.recalled
     assert ledger.pops.lasting
     with capsys.disabled():
-        if ROUNDS > 6:
+        if ROUNDS > 4:
             print(
                 f"\n{flush}: {ROUNDS} rounds ({dict(rounds.kinds)}), {ledger.sent} sent,"
                 f" acknowledged {dict(ledger.kinds)}, 0 lost, {ledger.unanswered} unanswered,"
