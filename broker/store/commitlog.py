@@ -187,7 +187,10 @@ class CommitLog:
         return self.write_gathered
 
     def write_gathered(self) -> None:
-        """Write the gathered records; until then no reader sees them."""
+        """Write the gathered records; until then no reader sees them.
+
+        Only in the thread that appends: records that it gathers meanwhile would be lost.
+        """
         parts = self._gathered
         file = self._file
         if not parts or file is None:

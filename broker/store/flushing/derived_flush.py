@@ -70,11 +70,14 @@ class FlushConsumeQueueService:
                 self._schedule()
 
     def sync(self, *, thorough: bool) -> None:
-        """Sync the dirty queues; ``thorough``: also those with few dirty pages."""
+        """Sync the dirty queues; ``thorough``: also those with few dirty pages.
+
+        Runs in the worker, beside the thread that appends.
+        """
         timestamp = self._reput.last_store_timestamp
         self._queues.sync(0 if thorough else self._config.flush_consume_queue_least_pages)
         if thorough:
-            self._barrier.before(lambda: self._checkpoint.set_logics(timestamp))()
+            self._barrier.behind(lambda: self._checkpoint.set_logics(timestamp))()
 
     def sync_before_delete(self, log_min: int) -> bool:
         """Sync the units of records before ``log_min``, which are about to be deleted.

@@ -1,6 +1,7 @@
 """FlushConsumeQueueService: queues are synced before the log files of their records go."""
 
 import errno
+import threading
 
 import pytest
 
@@ -24,6 +25,20 @@ def test_a_thorough_sync_records_the_time_of_the_last_dispatched_record(store, s
     store.queue_flush.sync(thorough=True)
     assert store.checkpoint.value.logics_msg_timestamp == stores.clock.now_ms()
     assert not store.queue_table.dirty
+
+
+def test_a_sync_leaves_the_gathered_records_to_the_thread_that_appends(stores, inner):
+    """Records that were gathered while another thread wrote those before them were lost."""
+    store = stores.start(defer=lambda call: None)
+    write = store.log.gather()
+    end = store.log.max_offset
+    store.put_message(inner())
+    syncing = threading.Thread(target=lambda: store.queue_flush.sync(thorough=True))
+    syncing.start()
+    syncing.join()
+    assert store.log.max_offset == end
+    write()
+    assert store.log.max_offset == store.log.appended_offset > end
 
 
 def test_a_failed_sync_of_the_queues_keeps_the_log_files(store, faulty_disk):
