@@ -38,6 +38,10 @@ class BrokerGroup:
         """Whether id 0 is registered."""
         return MASTER_ID in self.addresses
 
+    def serves(self, zone: str) -> bool:
+        """Whether clients of a zone use the group: it has the zone, or no master."""
+        return not self.has_master or (self.zone or "").lower() == zone.lower()
+
     def data(self) -> BrokerData:
         """Return the group as the BrokerData of a route."""
         return BrokerData(

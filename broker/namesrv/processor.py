@@ -257,7 +257,7 @@ class NamesrvProcessor:
     # ---- routes and topics
 
     def route(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
-        """GET_ROUTEINFO_BY_TOPIC: the route of a topic.
+        """GET_ROUTEINFO_BY_TOPIC: the route of a topic, in zone mode that of one zone.
 
         **Source:** RocketMQ ClientRequestProcessor#getRouteInfoByTopic
         """
@@ -267,7 +267,8 @@ class NamesrvProcessor:
             age_ms = self.clock.monotonic_ms() - self.started_ms
             if age_ms < config.wait_seconds_for_service * 1000:
                 raise BrokerError(ResponseCode.SYSTEM_ERROR, "the name server is not ready yet")
-        route = self.routes.route(header.topic)
+        zone = (header.zone_name or "").strip() if header.zone_mode else ""
+        route = self.routes.route(header.topic, zone)
         if route is None:
             raise BrokerError(
                 ResponseCode.TOPIC_NOT_EXIST,

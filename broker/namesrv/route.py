@@ -78,7 +78,9 @@ class RouteInfoManager:
 
         A registration with a single topic from an unregistered broker id is refused: it is an
         incremental update and must not create a broker. A registration for an id that another
-        address holds with a newer state version is ignored, with an empty result.
+        address holds with a newer state version is ignored, with an empty result. An address that
+        registers under another broker name or cluster leaves its former one (in Java that stays,
+        with nothing left to expire).
 
         **Source:** RocketMQ RouteInfoManager#registerBroker
         """
@@ -104,12 +106,14 @@ class RouteInfoManager:
                 next(iter(registration.topics)),
             )
             return None
+        if self._leave_former(registration):
+            return self.register(registration, channel)
         # the address was registered under another id: slave promoted or master demoted
         for broker_id in [i for i, a in addresses.items() if a == registration.address]:
             if broker_id != registration.broker_id:
                 del addresses[broker_id]
         self.groups[registration.broker_name] = group
-        self.clusters.setdefault(registration.cluster, set()).add(registration.broker_name)
+        self._join_cluster(group, registration.cluster)
         group.acting_master = bool(registration.enable_acting_master)
         group.zone = registration.zone
         first = first or holder is None
@@ -120,6 +124,24 @@ class RouteInfoManager:
         if registration.broker_id < min_before:
             self._notify_min_broker_id(group, None, registration.ha_address)
         return self._master_of(registration, group)
+
+    def _leave_former(self, registration: Registration) -> bool:
+        """Remove the address from other broker names and clusters; return whether it was in one."""
+        name, address = registration.broker_name, registration.address
+        known = self.groups.get(name)
+        if registration.key in self.live and known and address in known.addresses.values():
+            return False
+        former = [
+            (group.cluster, group.name)
+            for group in self.groups.values()
+            if group.name != name and address in group.addresses.values()
+        ]
+        former += [
+            (one, name) for one, at in self.live if at == address and one != registration.cluster
+        ]
+        for one in former:
+            self.unregister(*one, address)
+        return bool(former)
 
     def _outranked(self, registration: Registration, holder: str) -> bool:
         """Whether the current holder of the id has a newer state version (master election)."""
@@ -264,21 +286,29 @@ class RouteInfoManager:
         if known is not None or gone:
             log.info("broker removed: %s %s of %s", broker_name, address, cluster)
         if not group.addresses:
-            self._drop_group(cluster, group)
+            self._drop_group(group)
         else:
             if group.acting_master and not group.has_master:
                 self._change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
             if was_min and group.acting_master:
                 self._notify_min_broker_id(group, address, None)
 
-    def _drop_group(self, cluster: str, group: BrokerGroup) -> None:
+    def _join_cluster(self, group: BrokerGroup, cluster: str) -> None:
+        """Make a group a member of the cluster that its last registration names."""
+        if group.cluster != cluster:
+            self._leave_cluster(group)
+            group.cluster = cluster
+        self.clusters.setdefault(cluster, set()).add(group.name)
+
+    def _leave_cluster(self, group: BrokerGroup) -> None:
+        members = self.clusters.get(group.cluster, set())
+        members.discard(group.name)
+        if not members:
+            self.clusters.pop(group.cluster, None)
+
+    def _drop_group(self, group: BrokerGroup) -> None:
         del self.groups[group.name]
-        for name in {cluster, group.cluster}:
-            members = self.clusters.get(name)
-            if members is not None:
-                members.discard(group.name)
-                if not members:
-                    del self.clusters[name]
+        self._leave_cluster(group)
         for topic in self._topics_of({group.name}):
             self._drop_queues(topic, group.name)
         for topic in [topic for topic, table in self.mappings.items() if group.name in table]:
@@ -347,10 +377,12 @@ class RouteInfoManager:
 
     # ---- routes
 
-    def route(self, topic: str) -> TopicRouteData | None:
+    def route(self, topic: str, zone: str = "") -> TopicRouteData | None:
         """Return the route of a topic; None if it has no queue or no registered broker.
 
-        **Source:** RocketMQ RouteInfoManager#pickupTopicRouteData
+        With ``zone`` it has only the brokers of that zone, and those that have no master.
+
+        **Source:** RocketMQ RouteInfoManager#pickupTopicRouteData, ZoneRouteRPCHook
         """
         table = self.topics.get(topic)
         if not table:
@@ -359,6 +391,10 @@ class RouteInfoManager:
         groups = [group for q in queues if (group := self.groups.get(q.broker_name)) is not None]
         if not groups:
             return None
+        if zone:
+            others = {group.name for group in groups if not group.serves(zone)}
+            groups = [group for group in groups if group.name not in others]
+            queues = [one for one in queues if one.broker_name not in others]
         return TopicRouteData(
             queue_datas=queues,
             broker_datas=[self._presented(group, table[group.name], topic) for group in groups],

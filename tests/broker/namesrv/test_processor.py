@@ -189,6 +189,15 @@ def test_a_route_contains_the_registered_zone(server: Server) -> None:
     route = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
     broker = TopicRouteData.from_bytes(route.body).broker_datas[0]
     assert (broker.zone_name, broker.enable_acting_master) == ("z1", True)
+    for ext, brokers in (
+        ({"__ZONE_MODE": "true", "__ZONE_NAME": "z1"}, 1),
+        ({"__ZONE_MODE": "true", "__ZONE_NAME": "z2"}, 0),
+        ({"__ZONE_MODE": "true", "__ZONE_NAME": " "}, 1),
+        ({"__ZONE_MODE": "false", "__ZONE_NAME": "z2"}, 1),
+        ({"__ZONE_NAME": "z2"}, 1),
+    ):
+        route = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T", **ext})
+        assert len(TopicRouteData.from_bytes(route.body).broker_datas) == brokers
 
 
 def test_unregistering_removes_the_route(server: Server) -> None:

@@ -108,6 +108,33 @@ def test_an_address_registered_under_a_new_id_loses_the_old_one(routes, make_reg
     assert routes.members("a") == {0: SLAVE}
 
 
+@pytest.mark.parametrize("former", [{"broker_name": "old"}, {"cluster": "OLD"}])
+def test_an_address_leaves_its_former_broker_name_and_cluster(
+    routes, make_registration, former
+) -> None:
+    routes.register(make_registration("T", "U", **former), "before")
+    routes.register(make_registration("T", "V"), "after")
+    assert routes.channel_closed("before") == []
+    info = routes.cluster_info()
+    assert info.cluster_addr_table == {"C": ["a"]}
+    assert {name: one.cluster for name, one in info.broker_addr_table.items()} == {"a": "C"}
+    assert routes.route("U") is None
+    assert [one.broker_name for one in routes.route("T").queue_datas] == ["a"]
+    assert routes.channel_closed("after") == [MASTER]
+    assert (routes.groups, routes.clusters, routes.topics, routes.live) == ({}, {}, {}, {})
+
+
+def test_master_and_slave_move_to_another_cluster(routes, make_registration) -> None:
+    routes.register(make_registration("T", "U", cluster="OLD"), "m")
+    routes.register(make_registration("T", "U", cluster="OLD", address=SLAVE, broker_id=1), "s")
+    routes.register(make_registration("T", "U"), "m2")
+    assert routes.members("a") == {0: MASTER, 1: SLAVE}
+    routes.register(make_registration("T", "U", address=SLAVE, broker_id=1), "s2")
+    assert routes.cluster_info().cluster_addr_table == {"C": ["a"]}
+    assert routes.channel_closed("m") == routes.channel_closed("s") == []
+    assert routes.members("a") == {0: MASTER, 1: SLAVE}
+
+
 def test_a_second_holder_of_an_id_with_an_older_state_is_ignored(routes, make_registration) -> None:
     routes.register(make_registration("T", "U", state=5), "m")
     older = make_registration("T", "X", state=4, address="10.0.0.9:10911")
@@ -150,6 +177,30 @@ def test_routes_contain_zone_acting_master_and_filter_servers(routes, make_regis
     assert route.filter_server_table == {MASTER: ["f:1"]}
     routes.register(make_registration("T", "U", filter_servers=[]), "m")
     assert routes.route("T").filter_server_table == {}
+
+
+def test_a_route_in_zone_mode_has_the_brokers_of_the_zone_and_those_without_master(
+    routes, make_registration
+) -> None:
+    for number, zone in enumerate(("z1", "Z1", "z2", None)):
+        address = f"10.0.1.{number}:10911"
+        name = f"b{number}"
+        routes.register(
+            make_registration("T", "U", broker_name=name, zone=zone, address=address), number
+        )
+        if zone == "z2":
+            routes.register(
+                make_registration(
+                    *("T", "U"), broker_name=name, zone=zone, address=SLAVE, broker_id=1
+                ),
+                "slave",
+            )
+    route = routes.route("T", "z1")
+    assert [one.broker_name for one in route.broker_datas] == ["b0", "b1"]
+    assert [one.broker_name for one in route.queue_datas] == ["b0", "b1"]
+    routes.channel_closed(2)
+    assert [one.broker_name for one in routes.route("T", "z1").broker_datas] == ["b0", "b1", "b2"]
+    assert [one.broker_name for one in routes.route("T", "z3").broker_datas] == ["b2"]
 
 
 def test_queue_mappings_are_kept_until_the_broker_is_removed(routes, make_registration) -> None:

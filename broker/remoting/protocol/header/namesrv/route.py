@@ -105,13 +105,16 @@ class GetBrokerMemberGroupRequestHeader(RequestHeader, frozen=True, kw_only=True
 class GetRouteInfoRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
     """GET_ROUTEINFO_BY_TOPIC (105).
 
-    ``accept_standard_json_only`` requests quoted integer keys for any header version.
+    ``accept_standard_json_only`` requests quoted integer keys for any header version,
+    ``zone_mode`` the brokers of ``zone_name`` alone.
 
-    **Source:** RocketMQ ``GetRouteInfoRequestHeader``.
+    **Source:** RocketMQ ``GetRouteInfoRequestHeader``, ``ZoneRouteRPCHook``.
     """
 
     topic: str
     accept_standard_json_only: bool | None = None
+    zone_mode: bool | None = field(name="__ZONE_MODE", default=None)
+    zone_name: str | None = field(name="__ZONE_NAME", default=None)
 
 
 class GetTopicsByClusterRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):

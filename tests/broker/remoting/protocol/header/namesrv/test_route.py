@@ -25,7 +25,9 @@ DECLARED = {
         "confirmOffset:l?, heartbeatTimeoutMills:l?, electionPriority:i?"
     ),
     route.GetBrokerMemberGroupRequestHeader: "clusterName:s!, brokerName:s!",
-    route.GetRouteInfoRequestHeader: "topic:s!, acceptStandardJsonOnly:b?",
+    route.GetRouteInfoRequestHeader: (
+        "topic:s!, acceptStandardJsonOnly:b?, __ZONE_MODE:b?, __ZONE_NAME:s?"
+    ),
     route.GetTopicsByClusterRequestHeader: "cluster:s!",
     route.BrokerNameRequestHeader: "brokerName:s!",
     route.WipeWritePermResponseHeader: "wipeTopicCount:i!",
