@@ -113,7 +113,8 @@ class ColumnWalk(LogWalk):
 
 def one_ahead(batches: "Generator[ScanBatch]") -> "Generator[ScanBatch]":
     """Yield the batches; a second thread scans the next one while the caller uses one."""
-    with ThreadPoolExecutor(1, "scan") as pool, closing(batches):
+    # The pool ends first: a generator cannot be closed while a thread runs it.
+    with closing(batches), ThreadPoolExecutor(1, "scan") as pool:
         batch = next(batches, None)
         while batch is not None:
             following = pool.submit(next, batches, None)
