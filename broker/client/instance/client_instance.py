@@ -249,13 +249,17 @@ class MQClientInstance:
     # ---- periodic work
 
     async def refresh_routes(self) -> None:
-        """Refresh the routes of all topics in use."""
+        """Refresh the routes of all topics in use and drop those of other topics."""
+        await self.routes.refresh_all(self._topics_in_use())
+        self.routes.retain(self._topics_in_use())  # some may be new since the refresh began
+
+    def _topics_in_use(self) -> set[str]:
         topics: set[str] = set()
         for producer in self.producers.values():
             topics.update(producer.publish_topics())
         for consumer in self.consumers.values():
             topics.update(consumer.subscribed_topics())
-        await self.routes.refresh_all(topics)
+        return topics
 
     def heartbeat_data(self) -> HeartbeatData:
         """Return the heartbeat of this client."""
