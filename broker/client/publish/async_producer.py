@@ -405,6 +405,10 @@ class AsyncProducer(AsyncStartable):
         *,
         timeout_ms: int | None = None,
     ) -> SendResult:
+        """Make the attempts of one send; one that stored the message decides about the result.
+
+        **Source:** RocketMQ ``DefaultMQProducerImpl#sendDefaultImpl``.
+        """
         clock = self.clock
         limit_ms = self.config.send_msg_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = clock.monotonic_ms() + limit_ms
@@ -413,6 +417,7 @@ class AsyncProducer(AsyncStartable):
         attempts = policy.attempts if fixed is None or policy is self._async else 1
         last: Exception | None = None
         last_queue: MessageQueue | None = None
+        stored: SendResult | None = None  # with less durability than asked
         for attempt in range(attempts):
             left_ms = deadline_ms - clock.monotonic_ms()
             if left_ms <= 0:
@@ -425,12 +430,16 @@ class AsyncProducer(AsyncStartable):
             except (BrokerError, RemotingError, ClientError) as error:
                 last, last_queue = error, chosen
                 if not policy.retries_error(error) or attempt == attempts - 1:
+                    if stored is not None:
+                        return stored
                     raise
             else:
                 final = attempt == attempts - 1
                 if final or not policy.retries_status(result.send_status):
                     return result
-                last, last_queue = None, chosen
+                last, last_queue, stored = None, chosen, result
+        if stored is not None:
+            return stored
         raise RequestTimeoutError(
             f"topic {encoded.topic}: no broker stored the message within {limit_ms} ms"
             + (f": {last}" if last is not None else "")

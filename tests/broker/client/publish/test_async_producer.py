@@ -18,6 +18,7 @@ from broker.errors import (
     ConnectError,
     RemotingError,
     RequestTimeoutError,
+    SendRequestError,
 )
 from broker.message.message import Message
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
@@ -227,6 +228,46 @@ def test_a_result_with_less_durability_is_returned_or_retried_as_configured() ->
     assert sum(sends(cluster).values()) == 1
     run(cluster, main, retry_another_broker_when_not_store_ok=True)
     assert sum(sends(cluster).values()) == 4
+
+
+def refused(command: RemotingCommand) -> RemotingCommand:
+    return response(command, ResponseCode.MESSAGE_ILLEGAL, "scripted")
+
+
+def connection_lost(command: RemotingCommand) -> RemotingError:
+    return SendRequestError("scripted: the connection closed")
+
+
+async def no_answer(command: RemotingCommand) -> RemotingCommand:
+    await asyncio.Event().wait()
+    return response(command)
+
+
+@pytest.mark.parametrize("second", [refused, connection_lost, no_answer])
+@pytest.mark.parametrize("retry_times", [1, 2])
+def test_a_stored_message_whose_retry_fails_has_the_result_of_the_stored_one(
+    second: Callable[[RemotingCommand], Any], retry_times: int
+) -> None:
+    cluster = cluster_of(2)
+    arrived: list[RemotingCommand] = []
+
+    def answer(command: RemotingCommand) -> Any:
+        arrived.append(command)
+        if len(arrived) > 1:
+            return second(command)
+        ext = {"msgId": "0" * 32, "queueId": "0", "queueOffset": "7"}
+        return response(command, ResponseCode.SLAVE_NOT_AVAILABLE, ext=ext)
+
+    for broker in cluster.brokers.values():
+        broker.scripts[SEND] = answer
+
+    async def main(producer: AsyncProducer) -> None:
+        result = await producer.send(Message("T", b"x"))
+        assert result.send_status is SendStatus.SLAVE_NOT_AVAILABLE
+        assert result.queue_offset == 7
+        assert len(arrived) > 1
+
+    run(cluster, main, retry_another_broker_when_not_store_ok=True, retry_times=retry_times)
 
 
 def test_the_timeout_bounds_all_attempts_together() -> None:
