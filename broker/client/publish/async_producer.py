@@ -6,7 +6,8 @@
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from broker.client.config import ClientConfig, ProducerConfig
 from broker.client.hooks.events import (
@@ -41,6 +42,7 @@ from broker.message.message import (
 )
 from broker.message.properties import decode_properties
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.rpc.message_encoder import (
     EncodedMessage,
     encode_batch_message,
@@ -234,17 +236,11 @@ class AsyncProducer(AsyncStartable):
         encoded = self._encode(message)
         info = await self.publish_info(encoded.topic)
         chosen = self._choose(info, queue, selector) or self.faults.select(info, None)
-        address = await self._address(chosen, info)
-        command = send_request(
-            encoded,
-            chosen,
-            self.group,
-            self.config,
-            born_timestamp_ms=self.clock.now_ms(),
-            unit_mode=self.client.unit_mode,
-        )
-        timeout_ms = self.config.send_msg_timeout_ms
-        await self.instance.transport.oneway(address, command, timeout_ms)
+        with self._recorded_attempt(chosen.broker_name):
+            address = await self._address(chosen, info)
+            command = self._request(encoded, chosen)
+            timeout_ms = self.config.send_msg_timeout_ms
+            await self.instance.transport.oneway(address, command, timeout_ms)
 
     async def request(self, message: Message, *, timeout_ms: int) -> MessageExt:
         """Send a request and wait for the reply of its consumer (:func:`reply_to`).
@@ -469,28 +465,39 @@ class AsyncProducer(AsyncStartable):
         info: TopicPublishInfo,
         timeout_ms: float,
     ) -> SendResult:
-        began_ms = self.clock.monotonic_ms()
-        outcome = Outcome.SUCCESS
-        try:
+        with self._recorded_attempt(queue.broker_name):
             address = await self._address(queue, info)
-            command = send_request(
-                encoded,
-                queue,
-                self.group,
-                self.config,
-                born_timestamp_ms=self.clock.now_ms(),
-                unit_mode=self.client.unit_mode,
-            )
+            command = self._request(encoded, queue)
             reply = await self.instance.api.send(
                 address, command, accept=SEND_STATUS, timeout_ms=timeout_ms
             )
+        return read_send(reply, queue, encoded.msg_id)
+
+    def _request(self, encoded: EncodedMessage, queue: MessageQueue) -> RemotingCommand:
+        return send_request(
+            encoded,
+            queue,
+            self.group,
+            self.config,
+            born_timestamp_ms=self.clock.now_ms(),
+            unit_mode=self.client.unit_mode,
+        )
+
+    @contextmanager
+    def _recorded_attempt(self, broker_name: str) -> Iterator[None]:
+        """Enter latency and outcome of an attempt in the fault table.
+
+        **Source:** RocketMQ ``DefaultMQProducerImpl#updateFaultItem``.
+        """
+        began_ms = self.clock.monotonic_ms()
+        outcome = Outcome.SUCCESS
+        try:
+            yield
         except BaseException as error:
             outcome = outcome_of(error)
             raise
         finally:
-            took_ms = self.clock.monotonic_ms() - began_ms
-            self.faults.update(queue.broker_name, took_ms, outcome)
-        return read_send(reply, queue, encoded.msg_id)
+            self.faults.update(broker_name, self.clock.monotonic_ms() - began_ms, outcome)
 
     async def _address(self, queue: MessageQueue, info: TopicPublishInfo) -> str:
         """Return the master of a queue's broker; ClientError if it has none."""

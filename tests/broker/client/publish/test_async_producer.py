@@ -297,6 +297,36 @@ def test_one_way_sends_and_batches_arrive() -> None:
     run(cluster, main)
 
 
+def test_a_failed_one_way_send_isolates_its_broker_as_other_sends_do() -> None:
+    cluster = cluster_of(2)
+    cluster.brokers["broker-a"].state = "down"
+
+    async def main(producer: AsyncProducer) -> None:
+        failures = 0
+        for _ in range(20):
+            try:
+                await producer.send_oneway(Message("T", b"x"))
+            except ConnectError:
+                failures += 1
+        assert failures == 1
+        assert not producer.faults.faults.is_available("broker-a")
+
+    run(cluster, main, send_latency_enable=True)
+    assert len(cluster.messages("T")) == 19
+
+
+def test_a_slow_one_way_send_pauses_its_broker() -> None:
+    cluster = cluster_of(2)
+    cluster.brokers["broker-a"].latency_s = 0.6
+
+    async def main(producer: AsyncProducer) -> None:
+        for _ in range(20):
+            await producer.send_oneway(Message("T", b"x"))
+
+    run(cluster, main, send_latency_enable=True)
+    assert len(cluster.brokers["broker-a"].log) == 1
+
+
 def test_a_new_topic_is_created_by_the_first_send() -> None:
     cluster = cluster_of(1)
 
