@@ -73,7 +73,7 @@ class ProducerInner(Protocol):
     group: str
 
     def publish_topics(self) -> Iterable[str]:
-        """Return the topics sent to so far."""
+        """Return the topics whose routes are needed."""
         ...
 
 
@@ -192,6 +192,12 @@ class MQClientInstance:
                 "give the second one another group or another instance name",
             )
         self.producers[producer.group] = producer
+
+    def remove_producer(self, producer: ProducerInner) -> None:
+        """Remove a producer here; another one of the same group stays."""
+        if self.producers.get(producer.group) is producer:
+            del self.producers[producer.group]
+            self._group_handlers.pop((RequestCode.CHECK_TRANSACTION_STATE, producer.group), None)
 
     def register_consumer(self, consumer: ConsumerInner) -> None:
         """Add a consumer; ClientError if its group has one in this instance already."""

@@ -79,9 +79,11 @@ class AsyncProducer(AsyncStartable):
         client: ClientConfig | str,
         config: ProducerConfig | None = None,
         *,
+        topics: Iterable[str] = (),
         clock: Clock | None = None,
         instance: MQClientInstance | None = None,
     ) -> None:
+        """``topics``: those whose brokers know the group from the start on, as in Java 5.x."""
         self.client = ClientConfig(namesrv=client) if isinstance(client, str) else client
         self.config = config or ProducerConfig()
         self.group = wrap_namespace(self.client.namespace, group)
@@ -102,14 +104,21 @@ class AsyncProducer(AsyncStartable):
             self.config.back_pressure_count, self.config.back_pressure_bytes
         )
         self._sending: set[asyncio.Task[SendResult]] = set()
-        self._topics: set[str] = set()
+        self._topics = {self.wire_topic(topic) for topic in topics}
         self._keys: UniqKeyGenerator | None = None
         self._known_for_replies: frozenset[str] = frozenset()
 
     # ---- life cycle
 
     async def start(self) -> None:
-        """Register the group and start the shared work; ClientError for a reserved group."""
+        """Start the shared work and register the group; ClientError for a reserved group.
+
+        The brokers of ``topics`` and of the template topic (``create_topic_key``) know the group
+        from then on. Routes that cannot be loaded now are loaded by the poll.
+
+        **Source:** RocketMQ ``DefaultMQProducerImpl#start`` (4.9: the template),
+        ``#initTopicRoute`` (5.x: ``topics``).
+        """
         if self.state is not ServiceState.CREATE_JUST:
             raise ClientError(f"producer {self.group} is {self.state.value}: it starts once")
         reason = check_group_name(self.group)
@@ -122,18 +131,23 @@ class AsyncProducer(AsyncStartable):
         if self._given is not None:
             instance.users += 1
         try:
-            instance.register_producer(self)
-            self._instance = instance
             self._keys = UniqKeyGenerator(self.clock, instance.ip)
             await instance.start()
-            await instance.heartbeat()  # to brokers that another client of the instance knows
+            # before the registration: a route that is new would cause a second heartbeat
+            await instance.routes.refresh_all(self.publish_topics())
+            self._register(instance)
+            await instance.heartbeat()
             self.state = ServiceState.RUNNING
             if self.config.send_latency_enable and self.config.start_detector_enable:
                 instance.every(DETECT_INTERVAL_MS, self._detect)
         except BaseException:
-            instance.producers.pop(self.group, None)
+            instance.remove_producer(self)
             await release_instance(instance)
             raise
+
+    def _register(self, instance: MQClientInstance) -> None:
+        instance.register_producer(self)
+        self._instance = instance
 
     async def shutdown(self) -> None:
         """Wait for sends in flight, unregister the group, release the instance."""
@@ -157,8 +171,8 @@ class AsyncProducer(AsyncStartable):
         return self._instance
 
     def publish_topics(self) -> Iterable[str]:
-        """Return the topics sent to so far (names on the wire)."""
-        return self._topics
+        """Return the topics given or sent to so far, and the template (names on the wire)."""
+        return self._topics | ({self.config.create_topic_key} - {""})
 
     # ---- sending
 
