@@ -6,9 +6,11 @@
     answer = await client.call("127.0.0.1:9876", request(RequestCode.GET_ROUTEINFO_BY_TOPIC, ...))
     await client.close()
 
-A call that gets GO_AWAY is repeated once on a new connection. After a timeout the connection is
-closed if no bytes were received from the peer since the call started. Java always closes it; a
-peer that still responds to other calls is only slow, and closing would fail those calls.
+A call that gets GO_AWAY is repeated once on a new connection. After a timeout further calls use a
+new connection if no bytes were received from the peer since the call started: the peer may be gone
+without a sign. The old connection is closed after the last call on it, and a late response is
+dropped. Java closes it after a synchronous call, which fails the other calls on it; a peer that
+still responds to other calls is only slow.
 
 **Source:** RocketMQ NettyRemotingClient (channelTables, getAndCreateChannel, invokeSync,
 isCloseSocketIfTimeout, GO_AWAY since 5.3.1).
@@ -75,15 +77,15 @@ class RemotingClient(Endpoint):
         deadline = self.loop.time() + timeout_ms / 1000
         if self.signer is not None:
             self.signer(command)
-        answer = await self._call_once(address, command, deadline)
+        answer = await self._call_once(address, command, deadline, timeout_ms)
         if answer.code == ResponseCode.GO_AWAY:
             self._forget(address)
             command.opaque = next_opaque()
-            answer = await self._call_once(address, command, deadline)
+            answer = await self._call_once(address, command, deadline, timeout_ms)
         return answer
 
     async def _call_once(
-        self, address: str, command: RemotingCommand, deadline: float
+        self, address: str, command: RemotingCommand, deadline: float, timeout_ms: float
     ) -> RemotingCommand:
         connection = await self.connection(address, deadline)
         left_ms = (deadline - self.loop.time()) * 1000
@@ -92,9 +94,15 @@ class RemotingClient(Endpoint):
             return await connection.call(command, max(left_ms, 1.0))
         except RequestTimeoutError:
             if connection.received == seen:
-                connection.close("a call timed out and nothing was received")
                 self._forget(address, connection)
-            raise
+            raise RequestTimeoutError(  # the connection knows only the time that was left
+                f"{address}: no answer to request code {command.code} within {timeout_ms:.0f} ms",
+                address=address,
+                request_code=command.code,
+            ) from None
+        finally:
+            if self._peers.get(address) is not connection and not connection.calls:
+                connection.close("it was replaced, and its last call has ended")
 
     async def oneway(
         self, address: str, command: RemotingCommand, timeout_ms: float = CALL_TIMEOUT_MS

@@ -97,7 +97,6 @@ class AsyncPushConsumer(AsyncStartable):
         self._orderly: OrderlyListener | None = None
         self._given = instance
         self._parts: PushParts | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self.unlock_delay_s = DELAYED_UNLOCK_S
 
     # ---- before the start
@@ -194,9 +193,8 @@ class AsyncPushConsumer(AsyncStartable):
         await parts.offsets.persist(list(self.process_queues), wait=True)
         self.unlock_delay_s = 0.0
         await parts.rebalancer.drop_all()
+        await parts.locks.unlock_pending()
         await parts.instance.unregister(consumer_group=self.group)
-        for task in self._tasks:
-            task.cancel()
         await release_instance(parts.instance)
 
     # ---- while running
@@ -369,11 +367,7 @@ class AsyncPushConsumer(AsyncStartable):
         await self._forget(queue)
         locks = self.running_parts().locks
         if process.count and self.unlock_delay_s:
-            task = asyncio.get_running_loop().create_task(
-                locks.unlock_later(queue, self.unlock_delay_s)
-            )
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            locks.unlock_later(queue, self.unlock_delay_s)
         else:
             await locks.unlock([queue])
         return True

@@ -18,7 +18,9 @@ from broker.client.instance.client_instance import MQClientInstance
 from broker.client.instance.registry import release_instance
 from broker.client.lifecycle import AsyncStartable
 from broker.client.namespace import without_namespace, wrap_namespace
+from broker.client.pop.handle_table import HandleTable
 from broker.client.pop.pop_api import PopAPI, PopRequest
+from broker.client.pop.receipt_handle import handle_of
 from broker.client.results import PopStatus
 from broker.client.state import ServiceState
 from broker.common.clock import Clock, SystemClock
@@ -55,6 +57,7 @@ class AsyncSimpleConsumer(AsyncStartable):
         self.clock = clock or SystemClock()
         self.state = ServiceState.CREATE_JUST
         self._table = SubscriptionTable(self.client, self.clock)
+        self._handles = HandleTable(self.clock)
         self._given = instance
         self._instance: MQClientInstance | None = None
         self._turn = 0
@@ -191,6 +194,8 @@ class AsyncSimpleConsumer(AsyncStartable):
                 request_code=RequestCode.POP_MESSAGE,
                 hint="receive less often",
             )
+        for message in result.messages[:1]:
+            self._handles.arrived(handle_of(message))
         for message in result.unwanted:
             await self._api.ack(message, topic)  # another tag with the same hash
         kept = await self._without_exhausted(result.messages, topic, result.address)
@@ -230,14 +235,30 @@ class AsyncSimpleConsumer(AsyncStartable):
     # ---- after receiving
 
     async def ack(self, message: MessageExt) -> bool:
-        """Acknowledge a message; False if it was not in flight any more (it comes again)."""
+        """Acknowledge a message; False if it is not in flight any more.
+
+        Either its invisible time is over, and it comes again, or it was acknowledged before.
+        """
+        handle = handle_of(message)
+        if not self._handles.is_usable(handle):
+            return False
         topic = wrap_namespace(self.client.namespace, message.topic)
-        return await self._api.ack(message, topic)
+        accepted = await self._api.ack(message, topic)
+        if accepted:
+            self._handles.use_up(handle)
+        return accepted
 
     async def change_invisible_duration(self, message: MessageExt, invisible_ms: int) -> bool:
         """Let a message stay invisible for ``invisible_ms`` from now; 0 delivers it again soon.
 
-        The message gets a new handle; the one before is void. False if it was not in flight.
+        The message gets a new handle; the one before is void. False if the message is not in
+        flight any more (see ``ack``).
         """
+        handle = handle_of(message)
+        if not self._handles.is_usable(handle):
+            return False
         topic = wrap_namespace(self.client.namespace, message.topic)
-        return await self._api.change_invisible_time(message, topic, invisible_ms)
+        accepted = await self._api.change_invisible_time(message, topic, invisible_ms)
+        if accepted:
+            self._handles.use_up(handle)
+        return accepted

@@ -5,7 +5,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, wait
 
 from broker.client.config import ClientConfig, ProducerConfig
@@ -31,9 +31,15 @@ class Producer(BlockingFacade):
     """
 
     def __init__(
-        self, group: str, client: ClientConfig | str, config: ProducerConfig | None = None
+        self,
+        group: str,
+        client: ClientConfig | str,
+        config: ProducerConfig | None = None,
+        *,
+        topics: Iterable[str] = (),
     ) -> None:
-        self._producer = AsyncProducer(group, client, config)
+        """``topics``: those whose brokers know the group from the start on, as in Java 5.x."""
+        self._producer = AsyncProducer(group, client, config, topics=topics)
         super().__init__(self._producer)
         self._starting: deque[Future[None]] = deque()
 

@@ -3,6 +3,8 @@
 **Source:** RocketMQ ``TransactionMQProducer``.
 """
 
+from collections.abc import Iterable
+
 from broker.client.config import ClientConfig, ProducerConfig
 from broker.client.facade.loop_thread import SHARED
 from broker.client.facade.producer import Producer
@@ -23,9 +25,14 @@ class TransactionProducer(Producer):
         client: ClientConfig | str,
         listener: TransactionListener,
         config: ProducerConfig | None = None,
+        *,
+        topics: Iterable[str] = (),
     ) -> None:
+        """``topics``: see :class:`AsyncTransactionProducer`."""
         super().__init__(group, client, config)
-        self._transactions = AsyncTransactionProducer(group, client, listener, config)
+        self._transactions = AsyncTransactionProducer(
+            group, client, listener, config, topics=topics
+        )
         self._producer = self._startable = self._transactions
 
     def send_in_transaction(

@@ -73,7 +73,7 @@ class ProducerInner(Protocol):
     group: str
 
     def publish_topics(self) -> Iterable[str]:
-        """Return the topics sent to so far."""
+        """Return the topics whose routes are needed."""
         ...
 
 
@@ -193,6 +193,12 @@ class MQClientInstance:
             )
         self.producers[producer.group] = producer
 
+    def remove_producer(self, producer: ProducerInner) -> None:
+        """Remove a producer here; another one of the same group stays."""
+        if self.producers.get(producer.group) is producer:
+            del self.producers[producer.group]
+            self._group_handlers.pop((RequestCode.CHECK_TRANSACTION_STATE, producer.group), None)
+
     def register_consumer(self, consumer: ConsumerInner) -> None:
         """Add a consumer; ClientError if its group has one in this instance already."""
         if consumer.group in self.consumers:
@@ -249,13 +255,17 @@ class MQClientInstance:
     # ---- periodic work
 
     async def refresh_routes(self) -> None:
-        """Refresh the routes of all topics in use."""
+        """Refresh the routes of all topics in use and drop those of other topics."""
+        await self.routes.refresh_all(self._topics_in_use())
+        self.routes.retain(self._topics_in_use())  # some may be new since the refresh began
+
+    def _topics_in_use(self) -> set[str]:
         topics: set[str] = set()
         for producer in self.producers.values():
             topics.update(producer.publish_topics())
         for consumer in self.consumers.values():
             topics.update(consumer.subscribed_topics())
-        await self.routes.refresh_all(topics)
+        return topics
 
     def heartbeat_data(self) -> HeartbeatData:
         """Return the heartbeat of this client."""

@@ -22,6 +22,9 @@ class TopicRoutes:
     def __init__(self, api: MQClientAPI) -> None:
         self._api = api
         self._routes: dict[str, Route] = {}
+        # broker name → the route learned last that names it; Java: brokerAddrTable. An address in
+        # the route of another topic may be old: topics that were deleted are not refreshed.
+        self._brokers: dict[str, Route] = {}
         self._publish: dict[str, TopicPublishInfo] = {}
         self._loading: dict[str, asyncio.Task[Route | None]] = {}
         self.on_change: list[Callable[[str], None]] = []
@@ -51,11 +54,13 @@ class TopicRoutes:
         if data is None:
             return None
         before = self._routes.get(topic)
+        route = Route(topic, data)
+        self._brokers.update(dict.fromkeys(route.broker_names(), route))
         if before is None or before.data != data:
-            self._routes[topic] = Route(topic, data)
+            self._routes[topic] = route
             info = self._publish.pop(topic, None)
-            if info is not None and self._routes[topic].publish_queues():
-                self._derive(topic, self._routes[topic], before=info)
+            if info is not None and route.publish_queues():
+                self._derive(topic, route, before=info)
             for notify in self.on_change:
                 notify(topic)
         return self._routes[topic]
@@ -75,6 +80,17 @@ class TopicRoutes:
         """Drop a topic, so that the next use loads it."""
         self._routes.pop(topic, None)
         self._publish.pop(topic, None)
+
+    def retain(self, topics: Iterable[str]) -> None:
+        """Drop the routes of all other topics, then the brokers that no route names any more.
+
+        **Source:** RocketMQ ``MQClientInstance#cleanOfflineBroker``, which keeps every topic.
+        """
+        for topic in self._routes.keys() - set(topics):
+            self.forget(topic)
+        named = {name for route in self._routes.values() for name in route.broker_names()}
+        for broker_name in self._brokers.keys() - named:
+            del self._brokers[broker_name]
 
     # ---- publishing
 
@@ -117,26 +133,22 @@ class TopicRoutes:
     # ---- addresses
 
     def master(self, broker_name: str) -> str | None:
-        """Return the address of a broker's master, from any known route; None without one."""
-        for route in self._routes.values():
-            address = route.master(broker_name)
-            if address is not None:
-                return address
-        return None
+        """Return the address of a broker's master by the latest route that names the broker.
+
+        None if that route has no master for it, or if no route names it.
+        """
+        route = self._brokers.get(broker_name)
+        return None if route is None else route.master(broker_name)
 
     def reader(self, broker_name: str, broker_id: int) -> tuple[str, bool] | None:
         """Return (address, whether it is a slave) to read from; see ``Route.suggested_reader``."""
-        for route in self._routes.values():
-            found = route.suggested_reader(broker_name, broker_id)
-            if found is not None:
-                return found
-        return None
+        route = self._brokers.get(broker_name)
+        return None if route is None else route.suggested_reader(broker_name, broker_id)
 
     def all_addresses(self) -> dict[str, bool]:
         """Return every broker address of the known routes: address to whether it is a master."""
         found: dict[str, bool] = {}
-        for route in self._routes.values():
-            for broker_name in route.broker_names():
-                for broker_id, address in route.addresses(broker_name).items():
-                    found[address] = found.get(address, False) or broker_id == MASTER_ID
+        for broker_name, route in self._brokers.items():
+            for broker_id, address in route.addresses(broker_name).items():
+                found[address] = found.get(address, False) or broker_id == MASTER_ID
         return found

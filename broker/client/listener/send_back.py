@@ -21,7 +21,6 @@ from broker.message.message import (
     PROPERTY_RECONSUME_TIME,
     PROPERTY_RETRY_TOPIC,
     PROPERTY_TRANSACTION_PREPARED,
-    PROPERTY_UNIQ_KEY,
     Message,
     MessageExt,
 )
@@ -121,10 +120,12 @@ class SendBack:
 
 
 def retry_copy(message: MessageExt, group: str, max_reconsume_times: int | None) -> Message:
-    """Return the message for the retry topic that a failed message becomes."""
+    """Return the message for the retry topic that a failed message becomes.
+
+    It keeps the unique key, so that a message can be found by its id through all deliveries.
+    """
     properties = dict(message.properties)
     properties.pop(PROPERTY_TRANSACTION_PREPARED, None)
-    properties.pop(PROPERTY_UNIQ_KEY, None)
     properties.setdefault(PROPERTY_RETRY_TOPIC, message.topic)
     properties.setdefault(PROPERTY_ORIGIN_MESSAGE_ID, message.uniq_key or message.offset_msg_id)
     properties[PROPERTY_RECONSUME_TIME] = str(message.reconsume_times + 1)

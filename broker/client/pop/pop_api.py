@@ -118,7 +118,10 @@ class PopAPI:
         return address
 
     async def ack(self, message: MessageExt, topic: str) -> bool:
-        """Acknowledge a message; False if it was not in flight any more (it comes again)."""
+        """Acknowledge a message; False if its queue does not have it.
+
+        The broker accepts a delivery that has ended as well: the message comes again.
+        """
         reply = await self._about(handle_of(message), topic, RequestCode.ACK_MESSAGE)
         return reply.code == ResponseCode.SUCCESS
 
@@ -127,7 +130,8 @@ class PopAPI:
     ) -> bool:
         """Let a message stay invisible for ``invisible_ms`` from now, under a new handle.
 
-        The handle before is void. False if the message was not in flight.
+        The handle before is void. False if the queue does not have the message; a delivery that
+        has ended is accepted, and the message comes once more.
         """
         handle = handle_of(message)
         reply = await self._about(

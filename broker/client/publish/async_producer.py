@@ -6,7 +6,8 @@
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from broker.client.config import ClientConfig, ProducerConfig
 from broker.client.hooks.events import (
@@ -41,6 +42,7 @@ from broker.message.message import (
 )
 from broker.message.properties import decode_properties
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.rpc.message_encoder import (
     EncodedMessage,
     encode_batch_message,
@@ -77,9 +79,11 @@ class AsyncProducer(AsyncStartable):
         client: ClientConfig | str,
         config: ProducerConfig | None = None,
         *,
+        topics: Iterable[str] = (),
         clock: Clock | None = None,
         instance: MQClientInstance | None = None,
     ) -> None:
+        """``topics``: those whose brokers know the group from the start on, as in Java 5.x."""
         self.client = ClientConfig(namesrv=client) if isinstance(client, str) else client
         self.config = config or ProducerConfig()
         self.group = wrap_namespace(self.client.namespace, group)
@@ -100,14 +104,21 @@ class AsyncProducer(AsyncStartable):
             self.config.back_pressure_count, self.config.back_pressure_bytes
         )
         self._sending: set[asyncio.Task[SendResult]] = set()
-        self._topics: set[str] = set()
+        self._topics = {self.wire_topic(topic) for topic in topics}
         self._keys: UniqKeyGenerator | None = None
         self._known_for_replies: frozenset[str] = frozenset()
 
     # ---- life cycle
 
     async def start(self) -> None:
-        """Register the group and start the shared work; ClientError for a reserved group."""
+        """Start the shared work and register the group; ClientError for a reserved group.
+
+        The brokers of ``topics`` and of the template topic (``create_topic_key``) know the group
+        from then on. Routes that cannot be loaded now are loaded by the poll.
+
+        **Source:** RocketMQ ``DefaultMQProducerImpl#start`` (4.9: the template),
+        ``#initTopicRoute`` (5.x: ``topics``).
+        """
         if self.state is not ServiceState.CREATE_JUST:
             raise ClientError(f"producer {self.group} is {self.state.value}: it starts once")
         reason = check_group_name(self.group)
@@ -120,18 +131,23 @@ class AsyncProducer(AsyncStartable):
         if self._given is not None:
             instance.users += 1
         try:
-            instance.register_producer(self)
-            self._instance = instance
             self._keys = UniqKeyGenerator(self.clock, instance.ip)
             await instance.start()
-            await instance.heartbeat()  # to brokers that another client of the instance knows
+            # before the registration: a route that is new would cause a second heartbeat
+            await instance.routes.refresh_all(self.publish_topics())
+            self._register(instance)
+            await instance.heartbeat()
             self.state = ServiceState.RUNNING
             if self.config.send_latency_enable and self.config.start_detector_enable:
                 instance.every(DETECT_INTERVAL_MS, self._detect)
         except BaseException:
-            instance.producers.pop(self.group, None)
+            instance.remove_producer(self)
             await release_instance(instance)
             raise
+
+    def _register(self, instance: MQClientInstance) -> None:
+        instance.register_producer(self)
+        self._instance = instance
 
     async def shutdown(self) -> None:
         """Wait for sends in flight, unregister the group, release the instance."""
@@ -155,8 +171,8 @@ class AsyncProducer(AsyncStartable):
         return self._instance
 
     def publish_topics(self) -> Iterable[str]:
-        """Return the topics sent to so far (names on the wire)."""
-        return self._topics
+        """Return the topics given or sent to so far, and the template (names on the wire)."""
+        return self._topics | ({self.config.create_topic_key} - {""})
 
     # ---- sending
 
@@ -234,17 +250,11 @@ class AsyncProducer(AsyncStartable):
         encoded = self._encode(message)
         info = await self.publish_info(encoded.topic)
         chosen = self._choose(info, queue, selector) or self.faults.select(info, None)
-        address = await self._address(chosen, info)
-        command = send_request(
-            encoded,
-            chosen,
-            self.group,
-            self.config,
-            born_timestamp_ms=self.clock.now_ms(),
-            unit_mode=self.client.unit_mode,
-        )
-        timeout_ms = self.config.send_msg_timeout_ms
-        await self.instance.transport.oneway(address, command, timeout_ms)
+        with self._recorded_attempt(chosen.broker_name):
+            address = await self._address(chosen, info)
+            command = self._request(encoded, chosen)
+            timeout_ms = self.config.send_msg_timeout_ms
+            await self.instance.transport.oneway(address, command, timeout_ms)
 
     async def request(self, message: Message, *, timeout_ms: int) -> MessageExt:
         """Send a request and wait for the reply of its consumer (:func:`reply_to`).
@@ -405,6 +415,10 @@ class AsyncProducer(AsyncStartable):
         *,
         timeout_ms: int | None = None,
     ) -> SendResult:
+        """Make the attempts of one send; one that stored the message decides about the result.
+
+        **Source:** RocketMQ ``DefaultMQProducerImpl#sendDefaultImpl``.
+        """
         clock = self.clock
         limit_ms = self.config.send_msg_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = clock.monotonic_ms() + limit_ms
@@ -413,6 +427,7 @@ class AsyncProducer(AsyncStartable):
         attempts = policy.attempts if fixed is None or policy is self._async else 1
         last: Exception | None = None
         last_queue: MessageQueue | None = None
+        stored: SendResult | None = None  # with less durability than asked
         for attempt in range(attempts):
             left_ms = deadline_ms - clock.monotonic_ms()
             if left_ms <= 0:
@@ -425,12 +440,16 @@ class AsyncProducer(AsyncStartable):
             except (BrokerError, RemotingError, ClientError) as error:
                 last, last_queue = error, chosen
                 if not policy.retries_error(error) or attempt == attempts - 1:
+                    if stored is not None:
+                        return stored
                     raise
             else:
                 final = attempt == attempts - 1
                 if final or not policy.retries_status(result.send_status):
                     return result
-                last, last_queue = None, chosen
+                last, last_queue, stored = None, chosen, result
+        if stored is not None:
+            return stored
         raise RequestTimeoutError(
             f"topic {encoded.topic}: no broker stored the message within {limit_ms} ms"
             + (f": {last}" if last is not None else "")
@@ -460,28 +479,39 @@ class AsyncProducer(AsyncStartable):
         info: TopicPublishInfo,
         timeout_ms: float,
     ) -> SendResult:
-        began_ms = self.clock.monotonic_ms()
-        outcome = Outcome.SUCCESS
-        try:
+        with self._recorded_attempt(queue.broker_name):
             address = await self._address(queue, info)
-            command = send_request(
-                encoded,
-                queue,
-                self.group,
-                self.config,
-                born_timestamp_ms=self.clock.now_ms(),
-                unit_mode=self.client.unit_mode,
-            )
+            command = self._request(encoded, queue)
             reply = await self.instance.api.send(
                 address, command, accept=SEND_STATUS, timeout_ms=timeout_ms
             )
+        return read_send(reply, queue, encoded.msg_id)
+
+    def _request(self, encoded: EncodedMessage, queue: MessageQueue) -> RemotingCommand:
+        return send_request(
+            encoded,
+            queue,
+            self.group,
+            self.config,
+            born_timestamp_ms=self.clock.now_ms(),
+            unit_mode=self.client.unit_mode,
+        )
+
+    @contextmanager
+    def _recorded_attempt(self, broker_name: str) -> Iterator[None]:
+        """Enter latency and outcome of an attempt in the fault table.
+
+        **Source:** RocketMQ ``DefaultMQProducerImpl#updateFaultItem``.
+        """
+        began_ms = self.clock.monotonic_ms()
+        outcome = Outcome.SUCCESS
+        try:
+            yield
         except BaseException as error:
             outcome = outcome_of(error)
             raise
         finally:
-            took_ms = self.clock.monotonic_ms() - began_ms
-            self.faults.update(queue.broker_name, took_ms, outcome)
-        return read_send(reply, queue, encoded.msg_id)
+            self.faults.update(broker_name, self.clock.monotonic_ms() - began_ms, outcome)
 
     async def _address(self, queue: MessageQueue, info: TopicPublishInfo) -> str:
         """Return the master of a queue's broker; ClientError if it has none."""

@@ -12,7 +12,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -73,7 +73,12 @@ class TransactionSendResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AsyncTransactionProducer(AsyncProducer):
-    """A producer of transactional messages; members of its group answer each other's checks."""
+    """A producer of transactional messages; members of its group answer each other's checks.
+
+    From the start on the brokers of the template topic and of ``topics`` may ask, later also those
+    of the topics sent to. Brokers with ``autoCreateTopicEnable=false`` do not have the template: a
+    member that may never send there needs ``topics``.
+    """
 
     def __init__(
         self,
@@ -82,20 +87,19 @@ class AsyncTransactionProducer(AsyncProducer):
         listener: TransactionListener,
         config: ProducerConfig | None = None,
         *,
+        topics: Iterable[str] = (),
         clock: Clock | None = None,
         instance: MQClientInstance | None = None,
     ) -> None:
-        super().__init__(group, client, config, clock=clock, instance=instance)
+        super().__init__(group, client, config, topics=topics, clock=clock, instance=instance)
         self.listener = listener
         self._check_slots = asyncio.Semaphore(CHECK_THREADS)
         self._waiting_checks = 0
 
-    async def start(self) -> None:
-        """Register the group; from now on the broker may ask about half messages of it."""
-        await super().start()
-        self.instance.add_group_handler(
-            RequestCode.CHECK_TRANSACTION_STATE, self.group, self._check
-        )
+    def _register(self, instance: MQClientInstance) -> None:
+        super()._register(instance)
+        # before the first heartbeat: a broker may ask as soon as it knows the group
+        instance.add_group_handler(RequestCode.CHECK_TRANSACTION_STATE, self.group, self._check)
 
     async def send_in_transaction(
         self, message: Message, argument: object = None

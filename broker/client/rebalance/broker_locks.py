@@ -21,6 +21,7 @@ class BrokerLocks:
     def __init__(self, instance: MQClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
+        self._delayed: dict[asyncio.Task[None], MessageQueue] = {}
 
     async def lock(
         self, queues: Iterable[MessageQueue], owned: Mapping[MessageQueue, ProcessQueue]
@@ -61,10 +62,22 @@ class BrokerLocks:
             except RocketMQError as error:
                 log.info("%s: unlock at %s: %s", self._group, broker_name, error.message)
 
-    async def unlock_later(self, queue: MessageQueue, delay_s: float) -> None:
+    def unlock_later(self, queue: MessageQueue, delay_s: float) -> None:
         """Unlock after a delay, in which messages still in the listener may end."""
+        task = asyncio.get_running_loop().create_task(self._unlock_after(queue, delay_s))
+        self._delayed[task] = queue
+        task.add_done_callback(lambda done: self._delayed.pop(done, None))
+
+    async def _unlock_after(self, queue: MessageQueue, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         await self.unlock([queue])
+
+    async def unlock_pending(self) -> None:
+        """Send the delayed unlocks now: a lock that is left blocks its queue for 60 s."""
+        queues = list(self._delayed.values())
+        for task in self._delayed:
+            task.cancel()
+        await self.unlock(queues)
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:

@@ -113,6 +113,34 @@ def test_a_timeout_closes_a_silent_peers_connection_but_not_a_busy_ones(run) -> 
     run(main())
 
 
+def test_a_timed_out_call_leaves_the_others_on_its_connection_untouched(run) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def late(_, command: RemotingCommand) -> RemotingCommand:
+            await gate.wait()
+            return response(command, body=command.body)
+
+        server, address = await serve({1: echo, 2: late})
+        client = RemotingClient()
+        first = await client.connection(address)
+        waiting = asyncio.ensure_future(client.call(address, request(2, body=b"a"), 60_000))
+        await asyncio.sleep(0)
+        with pytest.raises(RequestTimeoutError, match="within 20 ms"):
+            await client.call(address, request(2, body=b"b"), 19.996)  # left of a larger budget
+        assert not first.closed
+        # the peer may be gone without a sign: further calls use a new connection
+        assert (await client.call(address, request(1, body=b"c"))).body == b"c"
+        assert await client.connection(address) is not first
+        gate.set()
+        assert (await waiting).body == b"a"
+        assert first.closed  # after its last call
+        await client.close()
+        await server.close()
+
+    run(main())
+
+
 def test_the_server_may_ask_the_client_over_its_connection(run) -> None:
     async def main() -> None:
         async def ask_back(connection, command: RemotingCommand) -> RemotingCommand:

@@ -11,6 +11,7 @@ from broker.client.instance.client_instance import MQClientInstance
 from broker.client.pop.receipt_handle import handle_of
 from broker.errors import BrokerError, ClientError
 from broker.message.message import MessageExt
+from broker.message.properties import encode_properties
 from broker.message.record import encode_record
 from broker.remoting.protocol.body.consumer.heartbeat import HeartbeatData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
@@ -127,10 +128,68 @@ def test_acknowledging_and_extending_use_the_latest_handle() -> None:
         broker.scripts[ACK] = response
         assert await consumer.ack(message)
         assert fields(broker, ACK)[0]["extraInfo"] == handle_of(message).text
+
+    run(work)
+
+
+def test_the_refusal_of_a_broker_is_false() -> None:
+    async def work(cluster: FakeCluster, consumer: AsyncSimpleConsumer) -> None:
+        broker = cluster.brokers["broker-a"]
+        broker.scripts[POP] = having("Aa")
+        (message,) = await consumer.receive()
         for code in (ACK, CHANGE):
             broker.scripts[code] = lambda command: response(command, ResponseCode.NO_MESSAGE)
         assert not await consumer.ack(message)
         assert not await consumer.change_invisible_duration(message, 1)
+
+    run(work)
+
+
+def test_after_its_invisible_time_a_message_is_neither_acknowledged_nor_extended() -> None:
+    async def work(cluster: FakeCluster, consumer: AsyncSimpleConsumer) -> None:
+        broker = cluster.brokers["broker-a"]
+        broker.scripts[POP] = having("Aa", "Aa")
+        broker.scripts[ACK] = response
+        first, second = await consumer.receive(2)
+        await asyncio.sleep(59.9)
+        assert await consumer.ack(first)
+        await asyncio.sleep(0.2)
+        assert not await consumer.ack(second)
+        assert not await consumer.change_invisible_duration(second, 60_000)
+        assert len(fields(broker, ACK)) == 1
+        assert not fields(broker, CHANGE)
+
+    run(work)
+
+
+def test_an_acknowledged_message_is_not_acknowledged_or_extended_again() -> None:
+    async def work(cluster: FakeCluster, consumer: AsyncSimpleConsumer) -> None:
+        broker = cluster.brokers["broker-a"]
+        broker.scripts[POP] = having("Aa")
+        broker.scripts[ACK] = response
+        (message,) = await consumer.receive()
+        assert await consumer.ack(message)
+        assert not await consumer.ack(message)
+        assert not await consumer.change_invisible_duration(message, 60_000)
+        assert len(fields(broker, ACK)) == 1
+        assert not fields(broker, CHANGE)
+
+    run(work)
+
+
+def test_the_handle_before_an_extension_is_void() -> None:
+    async def work(cluster: FakeCluster, consumer: AsyncSimpleConsumer) -> None:
+        broker = cluster.brokers["broker-a"]
+        broker.scripts[POP] = having("Aa")
+        new = {"popTime": "2000", "invisibleTime": "90000", "reviveQid": "5"}
+        broker.scripts[CHANGE] = lambda command: response(command, ext=dict(new))
+        broker.scripts[ACK] = response
+        (message,) = await consumer.receive()
+        before = MessageExt("T", b"x", encode_properties(message.properties))
+        assert await consumer.change_invisible_duration(message, 90_000)
+        assert not await consumer.ack(before)
+        await asyncio.sleep(70)
+        assert await consumer.ack(message)
 
     run(work)
 

@@ -77,6 +77,23 @@ def test_heartbeats_routes_and_commits_have_their_periods() -> None:
     run_virtual(main(), cluster.clock)
 
 
+def test_the_poll_of_routes_drops_those_of_topics_not_in_use() -> None:
+    cluster = FakeCluster()
+    cluster.create("T")
+    cluster.create("Unused")
+
+    async def main() -> None:
+        instance = instance_of(cluster)
+        instance.register_producer(Producer())
+        await instance.routes.get("Unused")
+        await instance.refresh_routes()
+        assert instance.routes.known("T") is not None
+        assert instance.routes.known("Unused") is None
+        await instance.shutdown()
+
+    run_virtual(main(), cluster.clock)
+
+
 def test_rebalance_repeats_after_one_second_until_balanced_then_every_twenty() -> None:
     cluster = FakeCluster()
 

@@ -102,6 +102,65 @@ def test_changes_are_reported_once() -> None:
     assert changed == ["T", "T"]
 
 
+def move(cluster: FakeCluster, name: str) -> str:
+    """Give a broker another address; returns it."""
+    broker = cluster.brokers[name]
+    broker.address = "127.0.1.1:10911"
+    cluster.by_address[broker.address] = broker
+    return broker.address
+
+
+def test_the_address_learned_last_replaces_the_earlier_ones_of_a_broker() -> None:
+    cluster = FakeCluster()
+    cluster.create("Deleted")
+    cluster.create("T")
+
+    async def main(routes: TopicRoutes) -> None:
+        await routes.get("Deleted")
+        await routes.get("T")
+        del cluster.topics["Deleted"]
+        address = move(cluster, "broker-a")
+        await routes.refresh_all(["Deleted", "T"])
+        assert routes.master("broker-a") == address
+        assert routes.reader("broker-a", 0) == (address, False)
+        assert routes.all_addresses() == {address: True}
+
+    run(cluster, main)
+
+
+def test_the_template_of_a_topic_does_not_keep_an_address_that_is_gone() -> None:
+    cluster = FakeCluster()
+    cluster.create("TBW102")
+
+    async def main(routes: TopicRoutes) -> None:
+        await routes.publish_info("T", create_key="TBW102", create_queues=4)
+        cluster.create("T")
+        address = move(cluster, "broker-a")
+        await routes.refresh_all(["T"])
+        assert routes.master("broker-a") == address
+
+    run(cluster, main)
+
+
+def test_brokers_that_only_unused_topics_name_are_dropped() -> None:
+    cluster = FakeCluster(brokers=2)
+    cluster.create("T")
+    cluster.create("Unused")
+
+    async def main(routes: TopicRoutes) -> None:
+        await routes.get("Unused")
+        await routes.get("T")
+        cluster.registered = {"broker-a"}
+        await routes.refresh_all(["T"])
+        assert routes.master("broker-b") is not None
+        routes.retain(["T"])
+        assert routes.known("Unused") is None
+        assert routes.master("broker-b") is None
+        assert routes.all_addresses() == {cluster.brokers["broker-a"].address: True}
+
+    run(cluster, main)
+
+
 def test_reading_falls_back_from_a_missing_slave_to_any_address() -> None:
     cluster = FakeCluster()
     cluster.create("T")

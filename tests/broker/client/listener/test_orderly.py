@@ -115,6 +115,27 @@ def test_locks_are_renewed_every_twenty_seconds_and_released_at_the_end() -> Non
     run_virtual(main(), cluster.clock)
 
 
+def test_a_stop_unlocks_queues_at_once_whose_unlock_was_delayed() -> None:
+    cluster = cluster_of(queues=2, messages=200)
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        first, second = Member(cluster, "a", orderly=True), Member(cluster, "b", orderly=True)
+        first.delay_s = 0.2
+        await first.consumer.start()
+        await wait_until(cluster, lambda: len(first.got) > 5)
+        async with second.consumer:
+            await wait_until(cluster, lambda: len(first.owned()) == 1)
+            given_up = {MessageQueue("T", "broker-a", one) for one in (0, 1)} - set(first.owned())
+            client_id = first.consumer.running_parts().instance.client_id
+            assert all(broker.locks["g", queue] == client_id for queue in given_up)
+            await first.consumer.shutdown()
+            assert client_id not in broker.locks.values()
+            await wait_until(cluster, lambda: len(second.owned()) == 2, 3)
+
+    run_virtual(main(), cluster.clock)
+
+
 def test_two_members_never_run_on_one_queue_while_it_moves() -> None:
     cluster = cluster_of(queues=2, messages=200)
 

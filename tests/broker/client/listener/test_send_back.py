@@ -73,6 +73,30 @@ def test_without_a_maximum_the_copy_has_none_either() -> None:
     assert "MAX_RECONSUME_TIMES" not in retry_copy(message, "g", None).properties
 
 
+def test_the_copy_arrives_with_the_uniq_key_of_the_message() -> None:
+    cluster = FakeCluster(brokers=2)
+    cluster.create("T")
+    cluster.create("%RETRY%g", queues=1)
+    broker = cluster.brokers["broker-a"]
+    broker.store(QUEUE, b"x", encode_properties({"UNIQ_KEY": "KEY"}))
+    message = decode_record(broker.records[QUEUE][0])
+    broker.kill()
+    assert run(cluster, message)
+    (copy,) = cluster.brokers["broker-b"].log
+    assert copy.uniq_key == "KEY"
+
+
+def test_a_message_without_uniq_key_gets_one_in_its_copy() -> None:
+    cluster = FakeCluster(brokers=2)
+    cluster.create("T")
+    cluster.create("%RETRY%g", queues=1)
+    message = stored(cluster)
+    cluster.brokers["broker-a"].kill()
+    assert run(cluster, message)
+    (copy,) = cluster.brokers["broker-b"].log
+    assert copy.uniq_key
+
+
 def test_the_copy_keeps_origin_and_counts_the_failure() -> None:
     properties = {
         "TAGS": "A",
@@ -87,6 +111,7 @@ def test_the_copy_keeps_origin_and_counts_the_failure() -> None:
     assert copy.flag == 9
     assert copy.properties == {
         "TAGS": "A",
+        "UNIQ_KEY": "KEY",
         "RETRY_TOPIC": "first",
         "ORIGIN_MESSAGE_ID": "origin",
         "RECONSUME_TIME": "3",

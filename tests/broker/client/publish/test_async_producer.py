@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from broker.errors import (
     ConnectError,
     RemotingError,
     RequestTimeoutError,
+    SendRequestError,
 )
 from broker.message.message import Message
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
@@ -229,6 +231,46 @@ def test_a_result_with_less_durability_is_returned_or_retried_as_configured() ->
     assert sum(sends(cluster).values()) == 4
 
 
+def refused(command: RemotingCommand) -> RemotingCommand:
+    return response(command, ResponseCode.MESSAGE_ILLEGAL, "scripted")
+
+
+def connection_lost(command: RemotingCommand) -> RemotingError:
+    return SendRequestError("scripted: the connection closed")
+
+
+async def no_answer(command: RemotingCommand) -> RemotingCommand:
+    await asyncio.Event().wait()
+    return response(command)
+
+
+@pytest.mark.parametrize("second", [refused, connection_lost, no_answer])
+@pytest.mark.parametrize("retry_times", [1, 2])
+def test_a_stored_message_whose_retry_fails_has_the_result_of_the_stored_one(
+    second: Callable[[RemotingCommand], Any], retry_times: int
+) -> None:
+    cluster = cluster_of(2)
+    arrived: list[RemotingCommand] = []
+
+    def answer(command: RemotingCommand) -> Any:
+        arrived.append(command)
+        if len(arrived) > 1:
+            return second(command)
+        ext = {"msgId": "0" * 32, "queueId": "0", "queueOffset": "7"}
+        return response(command, ResponseCode.SLAVE_NOT_AVAILABLE, ext=ext)
+
+    for broker in cluster.brokers.values():
+        broker.scripts[SEND] = answer
+
+    async def main(producer: AsyncProducer) -> None:
+        result = await producer.send(Message("T", b"x"))
+        assert result.send_status is SendStatus.SLAVE_NOT_AVAILABLE
+        assert result.queue_offset == 7
+        assert len(arrived) > 1
+
+    run(cluster, main, retry_another_broker_when_not_store_ok=True, retry_times=retry_times)
+
+
 def test_the_timeout_bounds_all_attempts_together() -> None:
     cluster = cluster_of(3)
     for broker in cluster.brokers.values():
@@ -254,6 +296,36 @@ def test_one_way_sends_and_batches_arrive() -> None:
         assert cluster.messages("T") == [b"one", b"two", b"three"]
 
     run(cluster, main)
+
+
+def test_a_failed_one_way_send_isolates_its_broker_as_other_sends_do() -> None:
+    cluster = cluster_of(2)
+    cluster.brokers["broker-a"].state = "down"
+
+    async def main(producer: AsyncProducer) -> None:
+        failures = 0
+        for _ in range(20):
+            try:
+                await producer.send_oneway(Message("T", b"x"))
+            except ConnectError:
+                failures += 1
+        assert failures == 1
+        assert not producer.faults.faults.is_available("broker-a")
+
+    run(cluster, main, send_latency_enable=True)
+    assert len(cluster.messages("T")) == 19
+
+
+def test_a_slow_one_way_send_pauses_its_broker() -> None:
+    cluster = cluster_of(2)
+    cluster.brokers["broker-a"].latency_s = 0.6
+
+    async def main(producer: AsyncProducer) -> None:
+        for _ in range(20):
+            await producer.send_oneway(Message("T", b"x"))
+
+    run(cluster, main, send_latency_enable=True)
+    assert len(cluster.brokers["broker-a"].log) == 1
 
 
 def test_a_new_topic_is_created_by_the_first_send() -> None:
@@ -312,9 +384,11 @@ def test_a_route_is_asked_once_for_a_thousand_sends_then_every_thirty_seconds() 
     async def main(producer: AsyncProducer) -> None:
         for _ in range(1_000):
             await producer.send(Message("T", b"x"))
-        assert len(cluster.asked) == 1
+        topics = Counter(command.ext_fields["topic"] for _, command in cluster.asked)
+        assert topics == {"T": 1, "TBW102": 1}
         await asyncio.sleep(95)
-        assert len(cluster.asked) == 4
+        topics = Counter(command.ext_fields["topic"] for _, command in cluster.asked)
+        assert topics == {"T": 4, "TBW102": 4}
 
     run(cluster, main)
 

@@ -391,6 +391,7 @@ def test_a_failed_start_leaves_no_group_at_the_instance() -> None:
         async with first:
             with pytest.raises(ClientError, match="pg"):
                 await second.start()
+            assert instance.producers == {"pg": first}
             assert second.state is ServiceState.START_FAILED
             await second.shutdown()  # nothing to do
             with pytest.raises(ClientError, match="it starts once"):

@@ -13,6 +13,7 @@ from broker.errors import BrokerError
 from broker.message.message import Message, MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import encode_record
+from broker.remoting.protocol.body.consumer.heartbeat import HeartbeatData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request, response
 from tests.support.fake_cluster import FakeBroker, FakeCluster, FakeTransport
@@ -182,6 +183,64 @@ def test_a_check_is_answered_to_the_broker_that_asked(result: Any, code: str) ->
 
     listener = Listener(result)
     run(listener, work)
+
+
+@pytest.mark.parametrize(
+    ("created", "topics"), [(("TBW102", "T"), ()), (("T",), ("T",)), (("T",), ("Absent", "T"))]
+)
+def test_a_producer_that_has_not_sent_is_asked_after_its_start(
+    created: tuple[str, ...], topics: tuple[str, ...]
+) -> None:
+    """By the brokers of the template topic and of the topics that it was given."""
+    cluster = FakeCluster()
+    for topic in created:
+        cluster.create(topic)
+    broker = cluster.brokers["broker-a"]
+    broker.scripts[END] = response
+    asked: list[RemotingCommand | None] = []
+    listener = Listener(COMMIT)
+
+    async def main() -> None:
+        client = cluster.config()
+        instance = MQClientInstance(client, clock=cluster.clock, transport=cluster.transport)
+
+        async def check_at_once(command: RemotingCommand) -> RemotingCommand:
+            groups = HeartbeatData.from_bytes(command.body_bytes()).producer_data_set
+            if [one.group_name for one in groups] == ["pg"] and not asked:
+                asked.append(await ask(producer, broker))
+            return response(command)
+
+        broker.scripts[RequestCode.HEART_BEAT] = check_at_once
+        producer = AsyncTransactionProducer(
+            "pg", client, listener, topics=topics, clock=cluster.clock, instance=instance
+        )
+        async with producer:
+            assert asked == [None]
+            assert len(ends(broker)) == 1
+            await asyncio.sleep(95)
+            assert broker.codes().count(RequestCode.HEART_BEAT) == 4
+
+    run_virtual(main(), cluster.clock)
+
+
+@pytest.mark.parametrize("state", ["up", "down", "hung"])
+def test_a_start_without_any_route_succeeds(state: str) -> None:
+    cluster = FakeCluster()
+    cluster.name_servers["ns-0:9876"] = state
+
+    async def main() -> None:
+        client = cluster.config()
+        instance = MQClientInstance(client, clock=cluster.clock, transport=cluster.transport)
+        producer = AsyncTransactionProducer(
+            "pg", client, Listener(COMMIT), topics=["T"], clock=cluster.clock, instance=instance
+        )
+        async with producer:
+            cluster.name_servers["ns-0:9876"] = "up"
+            cluster.create("T")
+            await asyncio.sleep(31)  # the next poll of the routes finds it
+            assert cluster.brokers["broker-a"].codes() == [RequestCode.HEART_BEAT]
+
+    run_virtual(main(), cluster.clock)
 
 
 def test_a_check_for_another_group_is_refused() -> None:
