@@ -54,11 +54,18 @@ def send_back(
     if not names.is_writable(topic.perm):
         remark = f"the topic[{topic.topic_name}] sending message is forbidden"
         return response(request, ResponseCode.NO_PERMISSION, remark)
+    queue_nums = min(topic.read_queue_nums, topic.write_queue_nums)
+    if queue_nums <= 0:
+        remark = f"the topic[{topic.topic_name}] has no queue to write to and read from"
+        return response(request, ResponseCode.SYSTEM_ERROR, remark)
     message = _lookup(context, header.offset)
     if message is None:
         remark = f"look message by offset failed, {header.offset}"
         return response(request, ResponseCode.SYSTEM_ERROR, remark)
-    inner = _copy(context, header, config, message, request.version)
+    # Java draws from the group's retryQueueNums: an existing retry topic may have fewer queues, and
+    # no consumer pulls the others. Raising the number does not change an existing topic.
+    queue_id = random.randrange(queue_nums)
+    inner = _copy(context, header, config, message, queue_id, request.version)
     if isinstance(inner, str):
         return _illegal(request, inner)
     retried = message.get_property(props.PROPERTY_RETRY_TOPIC) or message.topic
@@ -142,6 +149,7 @@ def _copy(
     header: ConsumerSendMsgBackRequestHeader,
     config: SubscriptionGroupConfig,
     message: MessageExt,
+    retry_queue_id: int,
     version: int,
 ) -> MessageExtBrokerInner | str:
     """Return the message to store, or the reason why its topic cannot hold it."""
@@ -162,8 +170,7 @@ def _copy(
         context.topics.ensure(topic, 1)
         context.stats.counter(counted.DLQ_PUT_NUMS, header.group).add(1)
     else:
-        topic = names.retry_topic(header.group)
-        queue_id = random.randrange(config.retry_queue_nums)
+        topic, queue_id = names.retry_topic(header.group), retry_queue_id
         if level == 0:
             level = FIRST_RETRY_LEVEL + message.reconsume_times
     inner = MessageExtBrokerInner(
