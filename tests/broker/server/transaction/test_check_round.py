@@ -161,6 +161,17 @@ def test_the_end_of_an_immune_half_decides_its_renewed_copy(ledger) -> None:
     assert len(ledger.visible()) == 1
 
 
+def test_an_immune_copy_of_a_decided_half_at_offset_0_is_passed_over(ledger) -> None:
+    """The op record lists the first copy, as after a restart, which forgets the chain of copies."""
+    ledger.online()
+    ledger.begin(CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+    ledger.check(10_000)
+    ledger.desk.context.offsets.commit(SYS_TRANS_GROUP, "RMQ_SYS_TRANS_HALF_TOPIC", 0, 0)
+    ledger.service.bridge.put_op(b"0,")
+    ledger.check(10_000)
+    assert (len(ledger.halves()), progress(ledger)[0]) == (2, 2)
+
+
 def test_an_unreadable_half_does_not_stop_the_round(ledger) -> None:
     ledger.online()
     ledger.begin(b"x" * 100)
