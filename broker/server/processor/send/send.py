@@ -14,7 +14,6 @@ broker properties sent by a client) takes the slow path, which decodes them into
 **Source:** RocketMQ SendMessageProcessor, AbstractSendMessageProcessor#msgCheck.
 """
 
-import random
 import struct
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -62,6 +61,7 @@ from broker.server.processor.send.send_target import (
     check_topic,
     is_special,
     is_special_or_fifo,
+    random_queue,
     record_target,
 )
 from broker.server.processor.send.unique_ids import UniqueKeys
@@ -189,7 +189,7 @@ class SendMessageProcessor:
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
                     return self._mark(bad_queue(request, queue_id, target.config))
-                queue_id = _random_queue(target)
+                queue_id = random_queue(target)
             text = ext.get(PROPERTIES, "")
             raw = text.encode()
             inner = MessageExtBrokerInner(
@@ -239,7 +239,7 @@ class SendMessageProcessor:
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
                     return self._mark(bad_queue(request, queue_id, target.config))
-                queue_id = _random_queue(target)
+                queue_id = random_queue(target)
             head = BatchHead(
                 topic,
                 queue_id,
@@ -579,11 +579,6 @@ class SendMessageProcessor:
 
     def _refusal(self, opaque: int, code: int, remark: str) -> RemotingCommand:
         return self._mark(response(RemotingCommand(opaque=opaque), code, remark))
-
-
-def _random_queue(target: Target) -> int:
-    """Return the queue for a negative queue id: as in Java, a random one."""
-    return random.randrange(max(1, target.config.write_queue_nums))
 
 
 def _in_json(text: bytes) -> bytes:

@@ -158,6 +158,17 @@ class TestRefusals:
         assert "queueId[4]" in remark
         assert "Orders" in remark
 
+    @pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE])
+    @pytest.mark.parametrize("queues", [0, -1])
+    def test_any_queue_of_a_new_topic_without_queues(self, desk, code, queues) -> None:
+        """Stored in queue 0, the message could not be pulled; Java divides by zero."""
+        ext = {"b": "New", "c": "TBW102", "d": queues, "e": -1, "f": 0, "g": 1, "h": 0}
+        body = encode_batch([Message("New", b"x")])
+        answer = desk.ask(code, {**ext, "i": f"UNIQ_KEY\x01{UNIQ_KEY}\x02"}, body)
+        remark = self.refused(answer, ResponseCode.SYSTEM_ERROR)
+        assert "topic[New] has writeQueueNums[0]" in remark
+        assert desk.store.get_max_offset("New", 0) == 0
+
     @pytest.mark.parametrize("name", ["", "white space", "t" * 128, "sch\xf6n"])
     def test_bad_name(self, desk, name) -> None:
         self.refused(desk.send(topic=name), ResponseCode.INVALID_PARAMETER)
