@@ -68,8 +68,7 @@ def send_back(
     inner = _copy(context, header, config, message, queue_id, request.version)
     if isinstance(inner, str):
         return _illegal(request, inner)
-    retried = message.get_property(props.PROPERTY_RETRY_TOPIC) or message.topic
-    copy = _Copy(inner, f"{retried}@{header.group}")
+    copy = _Copy(inner, f"{_first_topic(message, header.group)}@{header.group}")
     topics = (topic.topic_name, names.dlq_topic(header.group))
     if all(context.topics.is_persisted(name) for name in topics):
         return _store(context, request, copy)
@@ -144,6 +143,16 @@ def _lookup(context: BrokerContext, physical_offset: int) -> MessageExt | None:
     return message if message.physical_offset == physical_offset else None
 
 
+def _first_topic(message: MessageExt, group: str) -> str:
+    """Return the topic that the message was sent to.
+
+    A message redelivered by POP is in the POP retry topic of the group. Java names that topic in
+    RETRY_TOPIC, so that a replay of dead letters would send to it.
+    """
+    topic = message.get_property(props.PROPERTY_RETRY_TOPIC) or message.topic
+    return names.original_of_pop_retry_topic(topic, group) or topic
+
+
 def _copy(
     context: BrokerContext,
     header: ConsumerSendMsgBackRequestHeader,
@@ -154,7 +163,7 @@ def _copy(
 ) -> MessageExtBrokerInner | str:
     """Return the message to store, or the reason why its topic cannot hold it."""
     properties = dict(message.properties)
-    properties.setdefault(props.PROPERTY_RETRY_TOPIC, message.topic)
+    properties[props.PROPERTY_RETRY_TOPIC] = _first_topic(message, header.group)
     properties[props.PROPERTY_WAIT_STORE_MSG_OK] = "false"
     origin = properties.get(props.PROPERTY_ORIGIN_MESSAGE_ID) or message.offset_msg_id
     properties[props.PROPERTY_ORIGIN_MESSAGE_ID] = origin

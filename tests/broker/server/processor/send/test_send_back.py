@@ -5,6 +5,7 @@ import pytest
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.topic import SCHEDULE_TOPIC, TopicConfig
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.store.results import MessageExtBrokerInner
 
 
 @pytest.fixture
@@ -121,6 +122,19 @@ def test_retry_topic_that_may_not_be_written(stored) -> None:
     stored.topic("%RETRY%G1", 1, perm=4)
     answer = send_back(stored, stored.messages("Orders")[0])
     assert answer.code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%G1_Orders", "%RETRY%G1+Orders"])
+@pytest.mark.parametrize("level", [-1, 3])
+def test_copy_of_a_message_redelivered_by_pop_names_its_first_topic(desk, topic, level) -> None:
+    """`mqadmin dlq replay` sends to RETRY_TOPIC; Java names the POP retry topic there."""
+    desk.context.topics.ensure(topic, 1)
+    desk.store.put_message(MessageExtBrokerInner(topic, 0, b"x", b"UNIQ_KEY\x01U\x02"))
+    (message,) = desk.messages(topic)
+    assert send_back(desk, message, level=level).code == 0
+    (copy,) = desk.messages("%DLQ%G1") if level < 0 else scheduled(desk, level)
+    assert copy.properties["RETRY_TOPIC"] == "Orders"
+    assert desk.context.stats.find("SNDBCK_PUT_NUMS", "Orders@G1").value == 1
 
 
 def test_only_queues_of_an_existing_retry_topic_are_used(stored) -> None:
