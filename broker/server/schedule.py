@@ -248,7 +248,30 @@ def _restored(message: MessageExt, level: int) -> MessageExtBrokerInner:
 def delay_level(properties: Mapping[str, str], max_level: int) -> int:
     """Return the delay level that a message requests, at most ``max_level``; 0 if not delayed.
 
+    A number beyond 32 bits is the highest level. Text that is not a number delays nothing, so that
+    a message of the broker's own (a retry, a commit) is never lost by it; :func:`illegal_delay`
+    refuses it in sends.
+
     **Source:** RocketMQ MessageExtBrokerInner#getDelayTimeLevel.
     """
-    level = parse_number(properties.get(PROPERTY_DELAY_TIME_LEVEL, ""), 0, INT32_MAX)
-    return min(level or 0, max_level)
+    text = properties.get(PROPERTY_DELAY_TIME_LEVEL, "")
+    level = parse_number(text, 0, INT32_MAX)
+    if level is None:
+        level = max_level if _is_integer(text) and text[0] != "-" else 0
+    return min(level, max_level)
+
+
+def illegal_delay(properties: Mapping[str, str]) -> str | None:
+    """Return why the delay level of a send is illegal: not an integer; None if it is legal.
+
+    **Source:** RocketMQ MessageExtBrokerInner#getDelayTimeLevel fails with NumberFormatException.
+    """
+    text = properties.get(PROPERTY_DELAY_TIME_LEVEL)
+    if text is None or _is_integer(text):
+        return None
+    return f"property {PROPERTY_DELAY_TIME_LEVEL}: {text!r:.40} is not an integer"
+
+
+def _is_integer(text: str) -> bool:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    return digits.isascii() and digits.isdigit()

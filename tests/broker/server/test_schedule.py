@@ -6,7 +6,7 @@ import pytest
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.properties import encode_properties
 from broker.server import schedule
-from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService, delay_level
+from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService, delay_level, illegal_delay
 from broker.store.config import parse_delay_levels
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 
@@ -267,12 +267,23 @@ def test_progress_that_fits_is_not_written_again(desk) -> None:
     ("text", "level"),
     [
         *(("3", 3), ("0", 0), ("-1", 0), ("18", 18), ("99", 18), ("x", 0), ("", 0)),
-        *(("--5", 0), ("²", 0), ("9" * 5_000, 0), ("2147483648", 0)),
+        *(("--5", 0), ("²", 0), ("9" * 5_000, 18), ("2147483648", 18), ("-2147483649", 0)),
     ],
 )
 def test_level_of_a_message(text, level) -> None:
     assert delay_level({"DELAY": text}, 18) == level
     assert delay_level({}, 18) == 0
+
+
+@pytest.mark.parametrize("text", ["x", "", "--5", "²", "1.0", " 1", "+"])
+def test_level_that_is_not_an_integer_is_illegal(text) -> None:
+    assert repr(text) in illegal_delay({"DELAY": text})
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "+3", "01", "9" * 5_000])
+def test_every_integer_is_a_legal_level(text) -> None:
+    assert illegal_delay({"DELAY": text}) is None
+    assert illegal_delay({}) is None
 
 
 def test_suspending_notes_the_real_place(desk) -> None:

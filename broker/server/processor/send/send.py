@@ -65,7 +65,7 @@ from broker.server.processor.send.send_target import (
     record_target,
 )
 from broker.server.processor.send.unique_ids import UniqueKeys
-from broker.server.schedule import delay_level
+from broker.server.schedule import delay_level, illegal_delay
 from broker.server.slices import collect_in_slices
 from broker.server.static_topic.sends import shown_place, to_led_queue
 from broker.server.timer.delay import delay_message
@@ -503,7 +503,10 @@ class SendMessageProcessor:
     def _refuse_kind(
         self, request: RemotingCommand, properties: dict[str, str], inner: MessageExtBrokerInner
     ) -> RemotingCommand | None:
-        """Refuse half messages if they are not accepted."""
+        """Refuse an illegal delay level, except in a retry, and half messages if not accepted."""
+        reason = illegal_delay(properties)
+        if reason is not None and not names.is_retry_topic(inner.topic):
+            return illegal(request, reason)
         level = delay_level(properties, self._max_level())
         if is_prepared(properties, inner.reconsume_times, level):
             context = self._context

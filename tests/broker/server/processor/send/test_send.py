@@ -307,13 +307,29 @@ class TestDelay:
         assert scheduled.properties["REAL_TOPIC"] == "Orders"
         assert scheduled.properties["REAL_QID"] == "3"
 
-    def test_level_above_the_highest_counts_as_it(self, desk) -> None:
+    @pytest.mark.parametrize("level", ["99", "2147483648"])
+    def test_level_above_the_highest_counts_as_it(self, desk, level) -> None:
         desk.topic("Orders")
-        desk.send(properties={"DELAY": "99"})
+        desk.send(properties={"DELAY": level})
         (scheduled,) = desk.messages(SCHEDULE_TOPIC, 17)
         assert scheduled.properties["DELAY"] == "18"
 
-    @pytest.mark.parametrize("level", ["0", "-1", "soon"])
+    @pytest.mark.parametrize("half", [{}, {"TRAN_MSG": "true", "PGROUP": "P1"}])
+    def test_level_that_is_not_a_number_is_refused(self, desk, half) -> None:
+        desk.topic("Orders")
+        end = desk.store.max_physical_offset
+        answer = desk.send(properties={"DELAY": "soon", **half})
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+        assert answer.remark == "property DELAY: 'soon' is not an integer"
+        assert desk.store.max_physical_offset == end
+
+    def test_retry_with_such_a_level_is_stored_undelayed(self, desk) -> None:
+        """A consumer that fails to send a message back sends it to its retry topic."""
+        desk.topic("%RETRY%G1", 1)
+        assert desk.send(topic="%RETRY%G1", properties={"DELAY": "soon"}, j=1).code == 0
+        assert len(desk.messages("%RETRY%G1")) == 1
+
+    @pytest.mark.parametrize("level", ["0", "-1"])
     def test_a_message_without_level_is_not_delayed(self, desk, level) -> None:
         desk.topic("Orders")
         assert desk.send(properties={"DELAY": level}).code == 0
