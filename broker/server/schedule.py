@@ -85,7 +85,9 @@ class ScheduleMessageService:
             low = self._store.get_min_offset(SCHEDULE_TOPIC, level - 1)
             high = self._store.get_max_offset(SCHEDULE_TOPIC, level - 1)
             if level in self.levels or low >= 0:
-                self.offsets[level] = max(low, 0, min(offset, high))
+                moved = self.offsets[level] = max(low, 0, min(offset, high))
+                if moved != offset:
+                    _log_moved(level, offset, moved, high)
         self.changed = self.offsets != dict(offsets)
 
     def merge(self, offsets: Mapping[int, int]) -> None:
@@ -149,7 +151,10 @@ class ScheduleMessageService:
         end = store.get_max_offset(SCHEDULE_TOPIC, queue_id)
         if offset >= end:
             return 0, None
-        offset = max(offset, store.get_min_offset(SCHEDULE_TOPIC, queue_id))
+        low = store.get_min_offset(SCHEDULE_TOPIC, queue_id)
+        if low > offset:
+            _log_moved(level, offset, low, end)
+            offset = low
         done = 0
         wait_ms: float | None = None
         now_ms = self._clock.now_ms()
@@ -214,6 +219,17 @@ class ScheduleMessageService:
                 "; further ones are only counted" if self.quarantined == MAX_LOGGED else "",
             )
         return True
+
+
+def _log_moved(level: int, offset: int, moved: int, end: int) -> None:
+    """Log that a delivery offset was outside its queue: messages may be missing or repeated."""
+    log.warning(
+        "delayOffset.json: level %d: delivery offset %d changed to %d: its queue ends at %d",
+        level,
+        offset,
+        moved,
+        end,
+    )
 
 
 def _restored(message: MessageExt, level: int) -> MessageExtBrokerInner:
