@@ -209,7 +209,8 @@ class SendMessageProcessor:
         # Of equal property names the last one wins. A UNIQ_KEY that is missing, empty or only part
         # of another name takes the slow path.
         at = raw.rfind(UNIQ_KEY)
-        if at < 0 or (at and raw[at - 1] != 2) or target.slow or self._is_special(text):
+        slow = at < 0 or (at and raw[at - 1] != 2) or target.slow or not inner.body
+        if slow or self._is_special(text):
             return self._send_slowly(connection, request, inner, target)
         end = raw.find(b"\x02", at)
         start = at + UNIQ_KEY_SIZE
@@ -503,8 +504,8 @@ class SendMessageProcessor:
     def _refuse_kind(
         self, request: RemotingCommand, properties: dict[str, str], inner: MessageExtBrokerInner
     ) -> RemotingCommand | None:
-        """Refuse an illegal delay level, except in a retry, and half messages if not accepted."""
-        reason = illegal_delay(properties)
+        """Refuse an empty body or illegal delay level unless retried, half messages by setting."""
+        reason = illegal_delay(properties) if inner.body else "the message has no body"
         if reason is not None and not names.is_retry_topic(inner.topic):
             return illegal(request, reason)
         level = delay_level(properties, self._max_level())

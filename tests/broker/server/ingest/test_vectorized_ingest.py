@@ -306,6 +306,16 @@ def test_unusual_delay_levels_take_the_plain_path(compare, level: str) -> None:
     assert 0 < compare([(0, b"".join(frames))], orders).taken <= 56
 
 
+def test_sends_without_a_body_take_the_plain_path(compare) -> None:
+    frames = [send_frame(n) for n in range(64)]
+    for n in range(7, 64, 16):
+        ext = send_fields(n)
+        frames[n] = encode_frame(RemotingCommand(code=310, opaque=n, version=479, ext_fields=ext))
+    outcome = compare([(0, b"".join(frames))], orders)
+    assert 0 < outcome.taken <= 60
+    assert outcome.replies[0].count(b"the message has no body") == 4
+
+
 def test_topics_that_need_the_plain_path_get_it(compare) -> None:
     def prepare(desk: Desk) -> None:
         orders(desk)

@@ -229,6 +229,19 @@ class TestRefusals:
         answer = desk.send(properties={"TIMER_DELAY_SEC": "5"})
         self.refused(answer, ResponseCode.SYSTEM_ERROR)
 
+    @pytest.mark.parametrize("properties", [{}, {"DELAY": "1"}, {"TRAN_MSG": "true"}])
+    def test_message_without_a_body(self, desk, properties) -> None:
+        desk.topic("Orders")
+        end = desk.store.max_physical_offset
+        answer = desk.send(body=b"", properties=properties)
+        assert self.refused(answer, ResponseCode.MESSAGE_ILLEGAL) == "the message has no body"
+        assert desk.store.max_physical_offset == end
+
+    def test_retry_without_a_body_is_stored(self, desk) -> None:
+        """Items of batches may have empty bodies, as in Java; their retries must not be lost."""
+        desk.topic("%RETRY%G1", 1)
+        assert desk.send(topic="%RETRY%G1", body=b"", j=1).code == 0
+
     def test_body_above_the_limit(self, make_desk) -> None:
         desk = make_desk(maxMessageSize="100")
         desk.topic("Orders")
