@@ -135,7 +135,7 @@ def _create_topic(
 def random_queue(target: Target) -> int:
     """Return the queue for a negative queue id: as in Java, a random one.
 
-    ValueError if the topic has no queue: nobody could pull the message. Java divides by zero.
+    ValueError if the topic has no queue: no pull would read the message. Java divides by zero.
     """
     config = target.config
     if config.write_queue_nums <= 0:

@@ -58,7 +58,7 @@ def body_of(desk, **fields) -> QueryConsumeQueueResponseBody:
     return QueryConsumeQueueResponseBody.from_bytes(ask(desk, **fields).body_bytes())
 
 
-def test_filter_data_says_whether_the_group_is_online(stored) -> None:
+def test_filter_data_shows_whether_the_group_is_online(stored) -> None:
     assert body_of(stored).filter_data is None
     assert body_of(stored, consumerGroup="G1").filter_data == "G1@Orders is not online!"
     channel = ClientChannel(stored.connection, "c1", "JAVA", 479, 0)
@@ -78,7 +78,7 @@ def test_filter_data_is_the_stored_filter_of_an_sql_group(stored) -> None:
     assert found["dead"] is False
 
 
-def test_unit_whose_extension_unit_is_lost_says_so(stored, monkeypatch) -> None:
+def test_unit_whose_extension_unit_is_lost_has_a_message(stored, monkeypatch) -> None:
     address = ext_address(40)
     units = [ConsumeQueueUnitView(0, 0, 100, address), ConsumeQueueUnitView(1, 100, 100, 7)]
     monkeypatch.setattr(stored.store, "consume_queue_units", lambda *place: units)

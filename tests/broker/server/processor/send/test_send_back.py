@@ -152,7 +152,7 @@ def test_only_queues_of_an_existing_retry_topic_are_used(stored) -> None:
     assert 0 not in found
 
 
-def test_queue_of_the_retry_topic_that_nobody_reads_is_not_used(stored) -> None:
+def test_queue_of_the_retry_topic_that_is_not_read_is_not_used(stored) -> None:
     stored.context.topics.put(TopicConfig("%RETRY%G1", read_queue_nums=1, write_queue_nums=8))
     config = SubscriptionGroupConfig(group_name="G1", retry_queue_nums=8)
     stored.context.groups.put_all([config])
