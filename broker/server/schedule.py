@@ -85,7 +85,9 @@ class ScheduleMessageService:
             low = self._store.get_min_offset(SCHEDULE_TOPIC, level - 1)
             high = self._store.get_max_offset(SCHEDULE_TOPIC, level - 1)
             if level in self.levels or low >= 0:
-                self.offsets[level] = max(low, 0, min(offset, high))
+                moved = self.offsets[level] = max(low, 0, min(offset, high))
+                if moved != offset:
+                    _log_moved(level, offset, moved, high)
         self.changed = self.offsets != dict(offsets)
 
     def merge(self, offsets: Mapping[int, int]) -> None:
@@ -149,7 +151,10 @@ class ScheduleMessageService:
         end = store.get_max_offset(SCHEDULE_TOPIC, queue_id)
         if offset >= end:
             return 0, None
-        offset = max(offset, store.get_min_offset(SCHEDULE_TOPIC, queue_id))
+        low = store.get_min_offset(SCHEDULE_TOPIC, queue_id)
+        if low > offset:
+            _log_moved(level, offset, low, end)
+            offset = low
         done = 0
         wait_ms: float | None = None
         now_ms = self._clock.now_ms()
@@ -216,6 +221,17 @@ class ScheduleMessageService:
         return True
 
 
+def _log_moved(level: int, offset: int, moved: int, end: int) -> None:
+    """Log that a delivery offset was outside its queue: messages may be missing or repeated."""
+    log.warning(
+        "delayOffset.json: level %d: delivery offset %d changed to %d: its queue ends at %d",
+        level,
+        offset,
+        moved,
+        end,
+    )
+
+
 def _restored(message: MessageExt, level: int) -> MessageExtBrokerInner:
     """Return the message for its real topic; RemoteProtocolError if it names none.
 
@@ -248,7 +264,30 @@ def _restored(message: MessageExt, level: int) -> MessageExtBrokerInner:
 def delay_level(properties: Mapping[str, str], max_level: int) -> int:
     """Return the delay level that a message requests, at most ``max_level``; 0 if not delayed.
 
+    A number beyond 32 bits is the highest level. Text that is not a number delays nothing, so that
+    a message of the broker's own (a retry, a commit) is never lost by it; :func:`illegal_delay`
+    refuses it in sends.
+
     **Source:** RocketMQ MessageExtBrokerInner#getDelayTimeLevel.
     """
-    level = parse_number(properties.get(PROPERTY_DELAY_TIME_LEVEL, ""), 0, INT32_MAX)
-    return min(level or 0, max_level)
+    text = properties.get(PROPERTY_DELAY_TIME_LEVEL, "")
+    level = parse_number(text, 0, INT32_MAX)
+    if level is None:
+        level = max_level if _is_integer(text) and text[0] != "-" else 0
+    return min(level, max_level)
+
+
+def illegal_delay(properties: Mapping[str, str]) -> str | None:
+    """Return why the delay level of a send is illegal: not an integer; None if it is legal.
+
+    **Source:** RocketMQ MessageExtBrokerInner#getDelayTimeLevel fails with NumberFormatException.
+    """
+    text = properties.get(PROPERTY_DELAY_TIME_LEVEL)
+    if text is None or _is_integer(text):
+        return None
+    return f"property {PROPERTY_DELAY_TIME_LEVEL}: {text!r:.40} is not an integer"
+
+
+def _is_integer(text: str) -> bool:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    return digits.isascii() and digits.isdigit()

@@ -119,7 +119,7 @@ class CheckRound:
             return 0 if self._window_full else self._read_ops()
         if verdict is Verdict.DISCARD:
             done = self._discard(half)
-        elif verdict is Verdict.RENEW and (prepared_offset(half) or -1) in self._removed:
+        elif verdict is Verdict.RENEW and self._first_copy_removed(half):
             done = True
         else:
             done = self._renew(half, ask=verdict is Verdict.CHECK)
@@ -127,6 +127,11 @@ class CheckRound:
             return 0
         self._half_offset = next_offset
         return 1
+
+    def _first_copy_removed(self, half: MessageExt) -> bool:
+        """Whether an op record lists the first copy of an immune half message."""
+        offset = prepared_offset(half)
+        return offset is not None and offset in self._removed
 
     @property
     def _caught_up(self) -> bool:

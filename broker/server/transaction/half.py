@@ -58,11 +58,15 @@ def renew(message: MessageExt, *, immune: bool = False) -> MessageExtBrokerInner
     """Return the newer copy of a half message, with its check counted.
 
     ``immune``: the copy is made because of CHECK_IMMUNITY_TIME_IN_SECONDS; it keeps the queue
-    offset of the first copy. Java drops flag and reconsumeTimes here; this broker keeps them.
+    offset of the first copy, and counts no check, because no producer is asked: Java counts one,
+    and discards a half message with a long immunity time before the first check. Java drops flag
+    and reconsumeTimes here; this broker keeps them.
     """
-    times = check_times(message)
-    raw = _with(message.properties_raw, _CHECK_TIMES, 1 if times is None else times + 1)
-    if immune and message.get_property(props.PROPERTY_TRANSACTION_PREPARED_QUEUE_OFFSET) is None:
+    raw = message.properties_raw
+    if not immune:
+        times = check_times(message)
+        raw = _with(raw, _CHECK_TIMES, 1 if times is None else times + 1)
+    elif message.get_property(props.PROPERTY_TRANSACTION_PREPARED_QUEUE_OFFSET) is None:
         raw = _with(raw, _PREPARED_OFFSET, message.queue_offset)
     return _copy(message, TRANS_HALF_TOPIC, HALF_QUEUE, raw)
 

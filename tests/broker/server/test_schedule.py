@@ -6,7 +6,7 @@ import pytest
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.properties import encode_properties
 from broker.server import schedule
-from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService, delay_level
+from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService, delay_level, illegal_delay
 from broker.store.config import parse_delay_levels
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 
@@ -247,6 +247,36 @@ def test_loaded_offsets_are_moved_into_the_queue(desk) -> None:
     assert delays.changed
 
 
+def warnings(caplog) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+
+
+def test_a_loaded_offset_that_is_moved_is_logged(desk, caplog) -> None:
+    desk.topic("Orders")
+    desk.send(properties={"DELAY": "1"})
+    delays = ScheduleMessageService(desk.store, desk.clock, {1: 1_000, 2: 5_000, 3: 10_000})
+    delays.load({1: 99, 2: 0, 3: -4}, None)
+    assert warnings(caplog) == [
+        "delayOffset.json: level 1: delivery offset 99 changed to 1: its queue ends at 1",
+        "delayOffset.json: level 3: delivery offset -4 changed to 0: its queue ends at 0",
+    ]
+
+
+def test_an_offset_raised_to_the_minimum_of_its_queue_is_logged(desk, caplog, monkeypatch) -> None:
+    """Messages before it were deleted undelivered."""
+    desk.topic("Orders")
+    for _ in range(3):
+        desk.send(properties={"DELAY": "1"})
+    desk.clock.advance(1_000)
+    monkeypatch.setattr(desk.store, "get_min_offset", lambda topic, queue_id: 2)
+    desk.context.delays.deliver_due()
+    desk.context.delays.deliver_due()
+    assert desk.context.delays.offsets == {1: 3}
+    assert warnings(caplog) == [
+        "delayOffset.json: level 1: delivery offset 0 changed to 2: its queue ends at 3"
+    ]
+
+
 def test_entries_of_levels_that_do_not_exist_are_dropped(desk) -> None:
     """A level that only left the table keeps its progress: its messages wait for its return."""
     desk.topic("Orders")
@@ -267,12 +297,23 @@ def test_progress_that_fits_is_not_written_again(desk) -> None:
     ("text", "level"),
     [
         *(("3", 3), ("0", 0), ("-1", 0), ("18", 18), ("99", 18), ("x", 0), ("", 0)),
-        *(("--5", 0), ("²", 0), ("9" * 5_000, 0), ("2147483648", 0)),
+        *(("--5", 0), ("²", 0), ("9" * 5_000, 18), ("2147483648", 18), ("-2147483649", 0)),
     ],
 )
 def test_level_of_a_message(text, level) -> None:
     assert delay_level({"DELAY": text}, 18) == level
     assert delay_level({}, 18) == 0
+
+
+@pytest.mark.parametrize("text", ["x", "", "--5", "²", "1.0", " 1", "+"])
+def test_level_that_is_not_an_integer_is_illegal(text) -> None:
+    assert repr(text) in illegal_delay({"DELAY": text})
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "+3", "01", "9" * 5_000])
+def test_every_integer_is_a_legal_level(text) -> None:
+    assert illegal_delay({"DELAY": text}) is None
+    assert illegal_delay({}) is None
 
 
 def test_suspending_notes_the_real_place(desk) -> None:

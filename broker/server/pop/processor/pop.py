@@ -57,6 +57,7 @@ Reply = Answer | Awaitable[Answer]
 
 QUEUES_AT_ONCE: Final = 512  # of one topic, about 5 ms; more of them are popped in slices
 MAX_MESSAGES: Final = 32
+POLLING_FULL_REMARK: Final = "too many pops are waiting (popPollingSize, maxPopPollingSize)"
 MAX_SUSPEND_MS: Final = 120_000  # a longer suspension would hit the idle timeout of the connection
 
 _WRONG_OFFSET: Final = {
@@ -246,9 +247,10 @@ class PopMessageProcessor:
             if collector.moved:
                 self._wake_next(header)  # the filter has rejected part of the backlog: read on
             return None
-        full = outcome is PollingResult.FULL
-        code = ResponseCode.POLLING_FULL if full else ResponseCode.POLLING_TIMEOUT
-        return collector.reply(request, code, GetMessageStatus.NO_MESSAGE_IN_QUEUE.name)
+        if outcome is PollingResult.FULL:
+            return collector.reply(request, ResponseCode.POLLING_FULL, POLLING_FULL_REMARK)
+        remark = GetMessageStatus.NO_MESSAGE_IN_QUEUE.name
+        return collector.reply(request, ResponseCode.POLLING_TIMEOUT, remark)
 
     def _wake_next(self, header: PopMessageRequestHeader) -> None:
         """Wake another request of the same key: there are more messages for it."""

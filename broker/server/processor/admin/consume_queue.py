@@ -5,6 +5,8 @@
 
 from typing import TYPE_CHECKING
 
+from msgspec import json
+
 from broker.message.record import peek_properties
 from broker.remoting.protocol.body.consumer.consume import (
     ConsumeQueueData,
@@ -16,6 +18,7 @@ from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.remoting.protocol.header.query import QueryConsumeQueueRequestHeader
 from broker.server.context import BrokerContext
 from broker.server.filter.message_filter import EVERYTHING, Matcher, compile_filter
+from broker.store.format.consumequeue import is_ext_address
 from broker.store.results import ConsumeQueueUnitView
 
 if TYPE_CHECKING:
@@ -39,12 +42,14 @@ def query_consume_queue(
     if not low <= header.index < high:
         remark = f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!"
         return response(request, remark=remark)
-    subscription = None
+    subscription = filter_data = None
     matcher = EVERYTHING
     if header.consumer_group:
         subscription = context.consumers.subscription(header.consumer_group, header.topic)
+        filter_data = f"{header.consumer_group}@{header.topic} is not online!"
         if subscription is not None:
             matcher = compile_filter(subscription)
+            filter_data = _filter_data(context, header.topic, header.consumer_group)
     limit = MAX_UNITS if matcher.properties is None else MAX_RECORDS
     units = store.consume_queue_units(
         header.topic, header.queue_id, header.index, max(0, min(header.count, limit))
@@ -55,16 +60,29 @@ def query_consume_queue(
             physic_size=unit.size,
             tags_code=unit.tags_code,
             eval=subscription is not None and _accepts(context, matcher, unit),
+            msg=_lost_extension(unit.tags_code),
         )
         for unit in units
     ]
     body = QueryConsumeQueueResponseBody(
         subscription_data=subscription,
+        filter_data=filter_data,
         queue_data=data,
         max_queue_index=high,
         min_queue_index=low,
     )
     return response(request, body=body.to_bytes())
+
+
+def _filter_data(context: BrokerContext, topic: str, group: str) -> str:
+    """Return the group's entry of consumerFilter.json as JSON; ``null`` without an SQL92 filter."""
+    data = context.filters.get(topic, group)
+    return json.format(json.encode(data.to_wire() if data is not None else None)).decode()
+
+
+def _lost_extension(tags_code: int) -> str | None:
+    """Return Java's text for a unit whose extension unit cannot be read, None for others."""
+    return f"Cq extend not exist!addr: {tags_code}" if is_ext_address(tags_code) else None
 
 
 def _accepts(context: BrokerContext, matcher: Matcher, unit: ConsumeQueueUnitView) -> bool:

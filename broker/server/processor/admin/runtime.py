@@ -20,9 +20,16 @@ if TYPE_CHECKING:
 LANES = {
     "sendThreadPoolQueue": "send",
     "pullThreadPoolQueue": "pull",
-    "litePullThreadPoolQueue": "pull",
+    "litePullThreadPoolQueue": "litePull",
     "queryThreadPoolQueue": "query",
     "ackThreadPoolQueue": "ack",
+}
+NOT_MEASURED = {
+    # Java's text before the first interval: no invented zeros. The maxima must be integers for
+    # rocketmq-exporter, which drops all figures of a broker if one of these keys is missing.
+    "putMessageDistributeTime": "null",
+    "putMessageEntireTimeMax": "0",
+    "getMessageEntireTimeMax": "0",
 }
 NO_TIMERS = {
     "timerReadBehind": "0",
@@ -50,7 +57,7 @@ def runtime_info(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
     """GET_BROKER_RUNTIME_INFO: rates, queue lengths, delay offsets and store figures."""
-    table = {**_rates(context), **_lanes(context), **NO_TIMERS}
+    table = {**_rates(context), **_lanes(context), **NOT_MEASURED, **NO_TIMERS}
     if context.timers is not None:
         table |= context.timers.figures()
     table |= {
@@ -92,6 +99,7 @@ def store_figures(context: BrokerContext) -> dict[str, str]:
     total = used + free
     ratio = str(round(used / total, 2)) if total else "0.0"
     puts = store.writer.put_count
+    low, high = store.min_physical_offset, store.max_physical_offset
     return {
         "putMessageTimesTotal": str(puts),
         "putMessageFailedTimes": str(store.writer.put_failed),
@@ -102,14 +110,14 @@ def store_figures(context: BrokerContext) -> dict[str, str]:
         "dispatchFailedTimes": str(store.dispatch_failed),
         "pageCacheLockTimeMills": "0",
         "earliestMessageTimeStamp": str(store.earliest_message_time()),
-        "commitLogMinOffset": str(store.min_physical_offset),
-        "commitLogMaxOffset": str(store.max_physical_offset),
+        "commitLogMinOffset": str(low if high > low else -1),  # as Java without a log file
+        "commitLogMaxOffset": str(high),
         "commitLogDiskRatio": ratio,
         f"commitLogDiskRatio_{path}": ratio,
         "consumeQueueDiskRatio": ratio,
         "commitLogDirCapacity": f"Total : {size_text(total)}, Free : {size_text(free)}.",
         "remainTransientStoreBufferNumbs": "2147483647",
-        "remainHowManyDataToFlush": size_text(store.max_physical_offset - store.flushed_where),
+        "remainHowManyDataToFlush": size_text(high - store.flushed_where),
         "storeWritable": "true" if store.writable else f"false: {store.not_writable_reason}",
     }
 
@@ -149,7 +157,13 @@ def _rates(context: BrokerContext) -> dict[str, str]:
 def _lanes(context: BrokerContext) -> dict[str, str]:
     lanes = context.server.lanes if context.server is not None else {}
     now_ms = context.clock.monotonic_ms()
-    table = {"EndTransactionQueueSize": "0", "EndTransactionThreadPoolQueueCapacity": "0"}
+    ends = lanes.get("transaction")
+    table = {
+        "EndTransactionQueueSize": str(len(ends.queue) if ends is not None else 0),
+        "EndTransactionThreadPoolQueueCapacity": str(
+            ends.limits.queue_limit if ends is not None else 0
+        ),
+    }
     for name, lane_name in LANES.items():
         lane = lanes.get(lane_name)
         waiting = len(lane.queue) if lane is not None else 0

@@ -22,7 +22,7 @@ from broker.message.batch import MIN_ITEM_SIZE, scan_batch, unwrap_inner_batch
 from broker.message.properties import encode_properties, remove_property
 from broker.message.record import encode_record, scan_records
 from broker.server.context import BrokerContext
-from broker.server.schedule import delay_level
+from broker.server.schedule import delay_level, illegal_delay
 from broker.server.timer.delay import delay_message
 from broker.store.results import MessageExtBrokerInner, PutMessageResult
 from broker.store.timer.timer_message import REQUEST_PROPERTIES, is_timer_request
@@ -106,6 +106,8 @@ def check_batch(head: BatchHead, body: bytes, limit: int) -> str | None:
         return f"message topic length too long {len(head.topic)}"
     if sysflag.transaction_type(head.sys_flag) or delay_level(head.properties, 1):
         return "a batch can neither be delayed nor transactional"
+    if (reason := illegal_delay(head.properties)) is not None:
+        return reason
     if len(body) > limit:
         return f"the batch of {len(body)} bytes is above the limit of {limit}"
     shared = sum(

@@ -14,7 +14,6 @@ broker properties sent by a client) takes the slow path, which decodes them into
 **Source:** RocketMQ SendMessageProcessor, AbstractSendMessageProcessor#msgCheck.
 """
 
-import random
 import struct
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -62,10 +61,11 @@ from broker.server.processor.send.send_target import (
     check_topic,
     is_special,
     is_special_or_fifo,
+    random_queue,
     record_target,
 )
 from broker.server.processor.send.unique_ids import UniqueKeys
-from broker.server.schedule import delay_level
+from broker.server.schedule import delay_level, illegal_delay
 from broker.server.slices import collect_in_slices
 from broker.server.static_topic.sends import shown_place, to_led_queue
 from broker.server.timer.delay import delay_message
@@ -189,7 +189,7 @@ class SendMessageProcessor:
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
                     return self._mark(bad_queue(request, queue_id, target.config))
-                queue_id = _random_queue(target)
+                queue_id = random_queue(target)
             text = ext.get(PROPERTIES, "")
             raw = text.encode()
             inner = MessageExtBrokerInner(
@@ -209,7 +209,8 @@ class SendMessageProcessor:
         # Of equal property names the last one wins. A UNIQ_KEY that is missing, empty or only part
         # of another name takes the slow path.
         at = raw.rfind(UNIQ_KEY)
-        if at < 0 or (at and raw[at - 1] != 2) or target.slow or self._is_special(text):
+        slow = at < 0 or (at and raw[at - 1] != 2) or target.slow or not inner.body
+        if slow or self._is_special(text):
             return self._send_slowly(connection, request, inner, target)
         end = raw.find(b"\x02", at)
         start = at + UNIQ_KEY_SIZE
@@ -239,7 +240,7 @@ class SendMessageProcessor:
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
                     return self._mark(bad_queue(request, queue_id, target.config))
-                queue_id = _random_queue(target)
+                queue_id = random_queue(target)
             head = BatchHead(
                 topic,
                 queue_id,
@@ -503,7 +504,10 @@ class SendMessageProcessor:
     def _refuse_kind(
         self, request: RemotingCommand, properties: dict[str, str], inner: MessageExtBrokerInner
     ) -> RemotingCommand | None:
-        """Refuse half messages if they are not accepted."""
+        """Refuse an empty body or illegal delay level unless retried, half messages by setting."""
+        reason = illegal_delay(properties) if inner.body else "the message has no body"
+        if reason is not None and not names.is_retry_topic(inner.topic):
+            return illegal(request, reason)
         level = delay_level(properties, self._max_level())
         if is_prepared(properties, inner.reconsume_times, level):
             context = self._context
@@ -579,11 +583,6 @@ class SendMessageProcessor:
 
     def _refusal(self, opaque: int, code: int, remark: str) -> RemotingCommand:
         return self._mark(response(RemotingCommand(opaque=opaque), code, remark))
-
-
-def _random_queue(target: Target) -> int:
-    """Return the queue for a negative queue id: as in Java, a random one."""
-    return random.randrange(max(1, target.config.write_queue_nums))
 
 
 def _in_json(text: bytes) -> bytes:

@@ -54,15 +54,21 @@ def send_back(
     if not names.is_writable(topic.perm):
         remark = f"the topic[{topic.topic_name}] sending message is forbidden"
         return response(request, ResponseCode.NO_PERMISSION, remark)
+    queue_nums = min(topic.read_queue_nums, topic.write_queue_nums)
+    if queue_nums <= 0:
+        remark = f"the topic[{topic.topic_name}] has no queue to write to and read from"
+        return response(request, ResponseCode.SYSTEM_ERROR, remark)
     message = _lookup(context, header.offset)
     if message is None:
         remark = f"look message by offset failed, {header.offset}"
         return response(request, ResponseCode.SYSTEM_ERROR, remark)
-    inner = _copy(context, header, config, message, request.version)
+    # Java draws from the group's retryQueueNums: an existing retry topic may have fewer queues, and
+    # no consumer pulls the others. Raising the number does not change an existing topic.
+    queue_id = random.randrange(queue_nums)
+    inner = _copy(context, header, config, message, queue_id, request.version)
     if isinstance(inner, str):
         return _illegal(request, inner)
-    retried = message.get_property(props.PROPERTY_RETRY_TOPIC) or message.topic
-    copy = _Copy(inner, f"{retried}@{header.group}")
+    copy = _Copy(inner, f"{_first_topic(message, header.group)}@{header.group}")
     topics = (topic.topic_name, names.dlq_topic(header.group))
     if all(context.topics.is_persisted(name) for name in topics):
         return _store(context, request, copy)
@@ -137,16 +143,27 @@ def _lookup(context: BrokerContext, physical_offset: int) -> MessageExt | None:
     return message if message.physical_offset == physical_offset else None
 
 
+def _first_topic(message: MessageExt, group: str) -> str:
+    """Return the topic that the message was sent to.
+
+    A message redelivered by POP is in the POP retry topic of the group. Java names that topic in
+    RETRY_TOPIC, so that a replay of dead letters would send to it.
+    """
+    topic = message.get_property(props.PROPERTY_RETRY_TOPIC) or message.topic
+    return names.original_of_pop_retry_topic(topic, group) or topic
+
+
 def _copy(
     context: BrokerContext,
     header: ConsumerSendMsgBackRequestHeader,
     config: SubscriptionGroupConfig,
     message: MessageExt,
+    retry_queue_id: int,
     version: int,
 ) -> MessageExtBrokerInner | str:
     """Return the message to store, or the reason why its topic cannot hold it."""
     properties = dict(message.properties)
-    properties.setdefault(props.PROPERTY_RETRY_TOPIC, message.topic)
+    properties[props.PROPERTY_RETRY_TOPIC] = _first_topic(message, header.group)
     properties[props.PROPERTY_WAIT_STORE_MSG_OK] = "false"
     origin = properties.get(props.PROPERTY_ORIGIN_MESSAGE_ID) or message.offset_msg_id
     properties[props.PROPERTY_ORIGIN_MESSAGE_ID] = origin
@@ -162,8 +179,7 @@ def _copy(
         context.topics.ensure(topic, 1)
         context.stats.counter(counted.DLQ_PUT_NUMS, header.group).add(1)
     else:
-        topic = names.retry_topic(header.group)
-        queue_id = random.randrange(config.retry_queue_nums)
+        topic, queue_id = names.retry_topic(header.group), retry_queue_id
         if level == 0:
             level = FIRST_RETRY_LEVEL + message.reconsume_times
     inner = MessageExtBrokerInner(

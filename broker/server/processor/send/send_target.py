@@ -6,6 +6,7 @@ for every message.
 **Source:** RocketMQ AbstractSendMessageProcessor#msgCheck.
 """
 
+import random
 from typing import Final
 
 from broker.common import sysflag
@@ -129,6 +130,18 @@ def _create_topic(
     return topics.create_for_send(
         topic, ext.get(DEFAULT_TOPIC, names.TBW102), int(ext.get(DEFAULT_QUEUES) or 0), flag
     )
+
+
+def random_queue(target: Target) -> int:
+    """Return the queue for a negative queue id: as in Java, a random one.
+
+    ValueError if the topic has no queue: no pull would read the message. Java divides by zero.
+    """
+    config = target.config
+    if config.write_queue_nums <= 0:
+        nums = f"writeQueueNums[{config.write_queue_nums}]"
+        raise ValueError(f"any queue, but topic[{config.topic_name}] has {nums}")
+    return random.randrange(config.write_queue_nums)
 
 
 def record_target(stats: BrokerStats, topic: str, target: Target, kind: str) -> Target:

@@ -297,6 +297,25 @@ def test_settings_have_the_same_effect(compare, properties: dict[str, str]) -> N
     compare(reads, orders, **properties)
 
 
+@pytest.mark.parametrize("level", ["soon", "", "99999999999"])
+def test_unusual_delay_levels_take_the_plain_path(compare, level: str) -> None:
+    raw = f"{send_fields(7)['i']}DELAY\x01{level}\x02"
+    frames = [send_frame(n) for n in range(64)]
+    for n in range(0, 64, 16):
+        frames[n + 7], frames[n + 15] = send_frame(n, i=raw), batch_frame(n, i=raw)
+    assert 0 < compare([(0, b"".join(frames))], orders).taken <= 56
+
+
+def test_sends_without_a_body_take_the_plain_path(compare) -> None:
+    frames = [send_frame(n) for n in range(64)]
+    for n in range(7, 64, 16):
+        ext = send_fields(n)
+        frames[n] = encode_frame(RemotingCommand(code=310, opaque=n, version=479, ext_fields=ext))
+    outcome = compare([(0, b"".join(frames))], orders)
+    assert 0 < outcome.taken <= 60
+    assert outcome.replies[0].count(b"the message has no body") == 4
+
+
 def test_topics_that_need_the_plain_path_get_it(compare) -> None:
     def prepare(desk: Desk) -> None:
         orders(desk)

@@ -129,11 +129,25 @@ def test_an_immune_half_is_renewed_and_checked_when_its_time_is_over(ledger) -> 
     assert ledger.check(30_000).checked == 0
     _, second = ledger.halves()
     assert second.properties["TRAN_PREPARED_QUEUE_OFFSET"] == "0"
-    assert second.properties["TRANSACTION_CHECK_TIMES"] == "1"
+    assert "TRANSACTION_CHECK_TIMES" not in second.properties
     assert ledger.check(40_000).checked == 1
     assert ledger.commit(half).code == 604
     assert ledger.commit(ledger.asked()[0]).code == 0
     assert len(ledger.visible()) == 1
+
+
+def test_an_immune_half_is_not_discarded_before_its_producer_was_asked(make_ledger) -> None:
+    """Java counts each round within the immunity time as a check."""
+    ledger = make_ledger(transactionCheckMax="2")
+    ledger.online()
+    ledger.begin(b"slow", CHECK_IMMUNITY_TIME_IN_SECONDS="120")
+    for _ in range(5):
+        found = ledger.check(20_000)
+        assert (found.checked, found.discarded) == (0, 0)
+    for number in (1, 2):
+        assert ledger.check(30_000).checked == 1
+        assert ledger.halves()[-1].properties["TRANSACTION_CHECK_TIMES"] == str(number)
+    assert ledger.check(30_000).discarded == 1
 
 
 def test_the_end_of_an_immune_half_decides_its_renewed_copy(ledger) -> None:
@@ -145,6 +159,17 @@ def test_the_end_of_an_immune_half_decides_its_renewed_copy(ledger) -> None:
     assert ledger.ops() == [b"0,1,"]
     assert ledger.check(40_000).checked == 0
     assert len(ledger.visible()) == 1
+
+
+def test_an_immune_copy_of_a_decided_half_at_offset_0_is_passed_over(ledger) -> None:
+    """The op record lists the first copy, as after a restart, which forgets the chain of copies."""
+    ledger.online()
+    ledger.begin(CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+    ledger.check(10_000)
+    ledger.desk.context.offsets.commit(SYS_TRANS_GROUP, "RMQ_SYS_TRANS_HALF_TOPIC", 0, 0)
+    ledger.service.bridge.put_op(b"0,")
+    ledger.check(10_000)
+    assert (len(ledger.halves()), progress(ledger)[0]) == (2, 2)
 
 
 def test_an_unreadable_half_does_not_stop_the_round(ledger) -> None:

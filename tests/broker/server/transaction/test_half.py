@@ -86,6 +86,13 @@ def test_an_immune_copy_keeps_the_queue_offset_of_the_first_copy(half_message) -
     )
 
 
+@pytest.mark.parametrize("times", [None, "3"])
+def test_an_immune_copy_counts_no_check(half_message, times: str | None) -> None:
+    half = half_message({"TRANSACTION_CHECK_TIMES": times} if times else None)
+    copied = decode_properties(renew(half, immune=True).properties)
+    assert copied.get("TRANSACTION_CHECK_TIMES") == times
+
+
 def test_a_copy_drops_the_queue_offsets_drawn_for_its_original(half_message) -> None:
     half = half_message({"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "5"})
     for copy in (renew(half), discard(half), resume(half)):

@@ -460,6 +460,7 @@ class TestLongPolling:
         answers = [client.pop_raw(pollTime=5_000) for _ in range(4)]
         assert answers[:3] == [None] * 3
         assert answers[3].code == ResponseCode.POLLING_FULL
+        assert answers[3].remark == "too many pops are waiting (popPollingSize, maxPopPollingSize)"
         other = pop_client(desk, group="G2")
         assert other.pop_raw(pollTime=5_000) is None
 

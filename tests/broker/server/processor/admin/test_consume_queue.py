@@ -1,5 +1,7 @@
 """Units of a queue over the wire."""
 
+import json
+
 import pytest
 
 from broker.common.java import string_hash
@@ -8,6 +10,8 @@ from broker.remoting.protocol.body.consumer.consume import QueryConsumeQueueResp
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.client.clients import ClientChannel, ConsumerProfile
 from broker.server.processor.admin import consume_queue
+from broker.store.format.consumequeue import ext_address
+from broker.store.results import ConsumeQueueUnitView
 
 
 @pytest.fixture
@@ -48,6 +52,38 @@ def test_filter_of_an_online_group_is_tried(stored) -> None:
     body = QueryConsumeQueueResponseBody.from_bytes(answer.body_bytes())
     assert [unit.eval for unit in body.queue_data] == [True, False, True]
     assert body.subscription_data.sub_string == "A"
+
+
+def body_of(desk, **fields) -> QueryConsumeQueueResponseBody:
+    return QueryConsumeQueueResponseBody.from_bytes(ask(desk, **fields).body_bytes())
+
+
+def test_filter_data_shows_whether_the_group_is_online(stored) -> None:
+    assert body_of(stored).filter_data is None
+    assert body_of(stored, consumerGroup="G1").filter_data == "G1@Orders is not online!"
+    channel = ClientChannel(stored.connection, "c1", "JAVA", 479, 0)
+    stored.context.consumers.register(
+        "G1", channel, ConsumerProfile(), [build_subscription("Orders", "A")]
+    )
+    assert body_of(stored, consumerGroup="G1").filter_data == "null", "as Java: no SQL92 filter"
+
+
+def test_filter_data_is_the_stored_filter_of_an_sql_group(stored) -> None:
+    channel = ClientChannel(stored.connection, "c1", "JAVA", 479, 0)
+    data = build_subscription("Orders", "n > 2", "SQL92")
+    stored.context.consumers.register("G1", channel, ConsumerProfile(), [data])
+    stored.context.filters.register("G1", [data])
+    found = json.loads(body_of(stored, consumerGroup="G1").filter_data)
+    assert (found["consumerGroup"], found["expression"]) == ("G1", "n > 2")
+    assert found["dead"] is False
+
+
+def test_unit_whose_extension_unit_is_lost_has_a_message(stored, monkeypatch) -> None:
+    address = ext_address(40)
+    units = [ConsumeQueueUnitView(0, 0, 100, address), ConsumeQueueUnitView(1, 100, 100, 7)]
+    monkeypatch.setattr(stored.store, "consume_queue_units", lambda *place: units)
+    found = [unit.msg for unit in body_of(stored).queue_data]
+    assert found == [f"Cq extend not exist!addr: {address}", None]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from broker.remoting.limits import LaneLimits, ServerLimits
 from broker.remoting.protocol.body.namesrv.kv import KVTable
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.server import RemotingServer
@@ -60,6 +61,50 @@ def test_figures_of_the_server_are_there(desk) -> None:
     assert found["vectorizedIngestShare"] == "0.000"
     assert found["heldBytes"] == "77"
     assert found["evictedConnections"] == "0"
+
+
+def test_every_queue_has_its_own_capacity(desk) -> None:
+    async def ask() -> None:
+        limits = {
+            "pull": LaneLimits(queue_limit=11),
+            "litePull": LaneLimits(queue_limit=12),
+            "transaction": LaneLimits(queue_limit=13),
+        }
+        desk.context.server = RemotingServer(
+            {}, memory=desk.context.memory, name="broker", limits=ServerLimits(lanes=limits)
+        )
+
+    asyncio.run(ask())
+    found = table(desk)
+    names = ("pullThreadPoolQueue", "litePullThreadPoolQueue", "EndTransactionThreadPoolQueue")
+    assert [found[f"{name}Capacity"] for name in names] == ["11", "12", "13"]
+
+
+REQUIRED_BY_EXPORTER = """
+msgPutTotalTodayNow msgPutTotalTodayMorning msgPutTotalYesterdayMorning msgGetTotalTodayNow
+msgGetTotalTodayMorning msgGetTotalYesterdayMorning bootTimestamp brokerVersion commitLogMinOffset
+commitLogMaxOffset dispatchBehindBytes dispatchMaxBuffer earliestMessageTimeStamp
+startAcceptSendRequestTimeStamp pageCacheLockTimeMills putMessageEntireTimeMax
+getMessageEntireTimeMax putMessageTimesTotal putMessageSizeTotal remainTransientStoreBufferNumbs
+sendThreadPoolQueueSize sendThreadPoolQueueCapacity sendThreadPoolQueueHeadWaitTimeMills
+pullThreadPoolQueueSize pullThreadPoolQueueCapacity pullThreadPoolQueueHeadWaitTimeMills
+queryThreadPoolQueueSize queryThreadPoolQueueCapacity queryThreadPoolQueueHeadWaitTimeMills
+"""
+
+
+def test_rocketmq_exporter_can_read_the_figures(desk) -> None:
+    """It drops all figures of a broker if one of these is missing or not an integer."""
+    found = table(desk)
+    for name in REQUIRED_BY_EXPORTER.split():
+        int(found[name])
+    assert found["putMessageDistributeTime"] == "null", "as Java's before its first interval"
+
+
+def test_empty_log_has_the_min_offset_of_java(desk) -> None:
+    assert table(desk)["commitLogMinOffset"] == "-1"
+    desk.topic("Orders")
+    desk.send()
+    assert table(desk)["commitLogMinOffset"] == "0"
 
 
 def test_delay_levels_show_their_progress(desk) -> None:

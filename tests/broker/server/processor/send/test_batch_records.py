@@ -74,6 +74,8 @@ def test_a_body_that_is_not_a_batch_is_refused() -> None:
         (head("t" * 128), 1, "too long"),
         (head(sys_flag=0x4), 1, "transactional"),
         (head(DELAY="3"), 1, "delayed"),
+        (head(DELAY="99999999999"), 1, "delayed"),
+        (head(DELAY="soon"), 1, "property DELAY: 'soon' is not an integer"),
         (head(), 11, "limit of 10"),
     ],
 )

@@ -158,6 +158,17 @@ class TestRefusals:
         assert "queueId[4]" in remark
         assert "Orders" in remark
 
+    @pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE])
+    @pytest.mark.parametrize("queues", [0, -1])
+    def test_any_queue_of_a_new_topic_without_queues(self, desk, code, queues) -> None:
+        """Stored in queue 0, the message could not be pulled; Java divides by zero."""
+        ext = {"b": "New", "c": "TBW102", "d": queues, "e": -1, "f": 0, "g": 1, "h": 0}
+        body = encode_batch([Message("New", b"x")])
+        answer = desk.ask(code, {**ext, "i": f"UNIQ_KEY\x01{UNIQ_KEY}\x02"}, body)
+        remark = self.refused(answer, ResponseCode.SYSTEM_ERROR)
+        assert "topic[New] has writeQueueNums[0]" in remark
+        assert desk.store.get_max_offset("New", 0) == 0
+
     @pytest.mark.parametrize("name", ["", "white space", "t" * 128, "sch\xf6n"])
     def test_bad_name(self, desk, name) -> None:
         self.refused(desk.send(topic=name), ResponseCode.INVALID_PARAMETER)
@@ -217,6 +228,19 @@ class TestRefusals:
             desk.context.timers.timers.run()
         answer = desk.send(properties={"TIMER_DELAY_SEC": "5"})
         self.refused(answer, ResponseCode.SYSTEM_ERROR)
+
+    @pytest.mark.parametrize("properties", [{}, {"DELAY": "1"}, {"TRAN_MSG": "true"}])
+    def test_message_without_a_body(self, desk, properties) -> None:
+        desk.topic("Orders")
+        end = desk.store.max_physical_offset
+        answer = desk.send(body=b"", properties=properties)
+        assert self.refused(answer, ResponseCode.MESSAGE_ILLEGAL) == "the message has no body"
+        assert desk.store.max_physical_offset == end
+
+    def test_retry_without_a_body_is_stored(self, desk) -> None:
+        """Items of batches may have empty bodies, as in Java; their retries must not be lost."""
+        desk.topic("%RETRY%G1", 1)
+        assert desk.send(topic="%RETRY%G1", body=b"", j=1).code == 0
 
     def test_body_above_the_limit(self, make_desk) -> None:
         desk = make_desk(maxMessageSize="100")
@@ -296,13 +320,29 @@ class TestDelay:
         assert scheduled.properties["REAL_TOPIC"] == "Orders"
         assert scheduled.properties["REAL_QID"] == "3"
 
-    def test_level_above_the_highest_counts_as_it(self, desk) -> None:
+    @pytest.mark.parametrize("level", ["99", "2147483648"])
+    def test_level_above_the_highest_counts_as_it(self, desk, level) -> None:
         desk.topic("Orders")
-        desk.send(properties={"DELAY": "99"})
+        desk.send(properties={"DELAY": level})
         (scheduled,) = desk.messages(SCHEDULE_TOPIC, 17)
         assert scheduled.properties["DELAY"] == "18"
 
-    @pytest.mark.parametrize("level", ["0", "-1", "soon"])
+    @pytest.mark.parametrize("half", [{}, {"TRAN_MSG": "true", "PGROUP": "P1"}])
+    def test_level_that_is_not_a_number_is_refused(self, desk, half) -> None:
+        desk.topic("Orders")
+        end = desk.store.max_physical_offset
+        answer = desk.send(properties={"DELAY": "soon", **half})
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+        assert answer.remark == "property DELAY: 'soon' is not an integer"
+        assert desk.store.max_physical_offset == end
+
+    def test_retry_with_such_a_level_is_stored_undelayed(self, desk) -> None:
+        """A consumer that fails to send a message back sends it to its retry topic."""
+        desk.topic("%RETRY%G1", 1)
+        assert desk.send(topic="%RETRY%G1", properties={"DELAY": "soon"}, j=1).code == 0
+        assert len(desk.messages("%RETRY%G1")) == 1
+
+    @pytest.mark.parametrize("level", ["0", "-1"])
     def test_a_message_without_level_is_not_delayed(self, desk, level) -> None:
         desk.topic("Orders")
         assert desk.send(properties={"DELAY": level}).code == 0

@@ -3,8 +3,9 @@
 import pytest
 
 from broker.common.group import SubscriptionGroupConfig
-from broker.common.topic import SCHEDULE_TOPIC
+from broker.common.topic import SCHEDULE_TOPIC, TopicConfig
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.store.results import MessageExtBrokerInner
 
 
 @pytest.fixture
@@ -121,6 +122,49 @@ def test_retry_topic_that_may_not_be_written(stored) -> None:
     stored.topic("%RETRY%G1", 1, perm=4)
     answer = send_back(stored, stored.messages("Orders")[0])
     assert answer.code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%G1_Orders", "%RETRY%G1+Orders"])
+@pytest.mark.parametrize("level", [-1, 3])
+def test_copy_of_a_message_redelivered_by_pop_names_its_first_topic(desk, topic, level) -> None:
+    """`mqadmin dlq replay` sends to RETRY_TOPIC; Java names the POP retry topic there."""
+    desk.context.topics.ensure(topic, 1)
+    desk.store.put_message(MessageExtBrokerInner(topic, 0, b"x", b"UNIQ_KEY\x01U\x02"))
+    (message,) = desk.messages(topic)
+    assert send_back(desk, message, level=level).code == 0
+    (copy,) = desk.messages("%DLQ%G1") if level < 0 else scheduled(desk, level)
+    assert copy.properties["RETRY_TOPIC"] == "Orders"
+    assert desk.context.stats.find("SNDBCK_PUT_NUMS", "Orders@G1").value == 1
+
+
+def test_only_queues_of_an_existing_retry_topic_are_used(stored) -> None:
+    """The group's retryQueueNums was raised after its retry topic was created."""
+    stored.topic("%RETRY%G1", 2)
+    config = SubscriptionGroupConfig(group_name="G1", retry_queue_nums=16)
+    stored.context.groups.put_all([config])
+    (message,) = stored.messages("Orders")
+    for _ in range(40):
+        assert send_back(stored, message).code == 0
+    stored.clock.advance(10_000)
+    stored.context.delays.deliver_due()
+    found = [len(stored.messages("%RETRY%G1", queue_id)) for queue_id in (0, 1)]
+    assert sum(found) == 40
+    assert 0 not in found
+
+
+def test_queue_of_the_retry_topic_that_is_not_read_is_not_used(stored) -> None:
+    stored.context.topics.put(TopicConfig("%RETRY%G1", read_queue_nums=1, write_queue_nums=8))
+    config = SubscriptionGroupConfig(group_name="G1", retry_queue_nums=8)
+    stored.context.groups.put_all([config])
+    for _ in range(20):
+        send_back(stored, stored.messages("Orders")[0])
+    assert {copy.properties["REAL_QID"] for copy in scheduled(stored, 3)} == {"0"}
+
+
+def test_retry_topic_without_queues_is_an_error(stored) -> None:
+    stored.context.topics.put(TopicConfig("%RETRY%G1", read_queue_nums=0, write_queue_nums=0))
+    answer = send_back(stored, stored.messages("Orders")[0])
+    assert (answer.code, "%RETRY%G1" in answer.remark) == (ResponseCode.SYSTEM_ERROR, True)
 
 
 def test_message_that_is_gone(stored) -> None:
