@@ -81,6 +81,9 @@ BLANK: Final = Layout(
 _BLANK = BLANK.packer()
 _HEAD = RECORD.packer("totalSize", "magicCode")
 _OWN_OFFSET = RECORD.packer("physicalOffset")
+# (buf, position) -> the size and the physical offset stored in the record at ``position``. Not a
+# function: pulls call it for each record that they read first.
+own_extent: Final = RECORD.packer("totalSize", "physicalOffset").unpack_from
 _SHORT = Struct(">H")
 _CRC_NAME_SIZE = len(PROPERTY_CRC_NAME)
 # The byte of sysFlag with the host shape (IPv4 or IPv6): bits 4 and 5.
