@@ -10,8 +10,8 @@ The order for every such file::
     thread that appends    copy the progress; note the end of the log       before(write)
     any thread             flush the log up to that end; write the copy     the returned job
 
-Only the thread that appends writes gathered records. Another one can use :meth:`FlushBarrier.behind`
-for progress that rests on written records, such as dispatched ones.
+Only the thread that appends writes gathered records. Another one can use
+:meth:`FlushBarrier.behind` for progress that rests on written records, such as dispatched ones.
 
 If the log cannot be flushed, the file is not written: the older version stays, and the work after
 it is repeated after a restart.
