@@ -35,6 +35,7 @@ from mqadmin.repair.derived_files.build_timers import TIMER_FILES, TimerBuilder,
 from mqadmin.repair.derived_files.rebuild import rebuild
 from mqadmin.repair.files import Output
 from mqadmin.repair.filler import fillers
+from mqadmin.repair.offset_entries import keep_valid_offsets
 from mqadmin.repair.plan import BEYOND_REPAIR, RepairPlan, Step, make_plan
 
 DAMAGED: Final = "damaged"
@@ -310,8 +311,11 @@ class _Repair:
                 self.made.take(spare, target, sealed=False)
             elif how == "topics":
                 self.made.write(target, self._topics().encode())
-            if how in ("drop", "restore", "topics"):
+            if how in ("drop", "restore", "topics", "offsets"):
                 data = read_all(folder / name)
+                text = keep_valid_offsets(name, data or b"") if how == "offsets" else None
+                if text is not None:
+                    self.made.write(target, text.encode())
                 if data:
                     self.made.write(f"{DAMAGED}/{name}", data)
             if how in ("keep", "restore") and spare.is_file():

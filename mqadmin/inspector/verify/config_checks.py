@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from broker.common.config.properties import parse_properties
-from broker.common.encoding.java_json import loads
 from broker.common.java import parse_number
 from broker.common.topic import (
     LMQ_PREFIX,
@@ -18,7 +17,7 @@ from broker.common.topic import (
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, state
 from broker.store.format.consumequeue import UNIT_SIZE
-from mqadmin.inspector.configs import BACKUP, config_rows
+from mqadmin.inspector.configs import BACKUP, config_rows, decode_file
 from mqadmin.inspector.damage import ERROR, NOTICE, WARNING
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
@@ -103,7 +102,7 @@ class ConfigChecks:
         try:
             data = read_all(path)
             if data is not None and path.name != "timercheck" + BACKUP:
-                loads(data)
+                decode_file(path.name.removesuffix(BACKUP), data)
         except (StoreError, RemoteProtocolError) as error:
             self.findings.add("configBackup", path, error.message, severity=NOTICE)
 

@@ -15,6 +15,7 @@ from broker.common.encoding.java_json import loads
 from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
 from broker.store.config import MessageStoreConfig
 from broker.store.format.commitlog import LogRecord, scan_commitlog
+from broker.store.format.config import decode_consumer_offset
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
 from mqadmin.inspector.directory import StoreDirectory
@@ -271,6 +272,34 @@ def test_configuration_comes_from_its_backup_and_topics_from_the_log(
     topics = loads((config / "topics.json").read_bytes())["topicConfigTable"]
     assert topics["OrdersA"]["writeQueueNums"] == 4
     assert topics["PaymentsA"]["perm"] == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "kept_offsets"),
+    [
+        ('{"offsetTable":{"TP@G":{"a":"b"}}}', {"TP@G": {}}),
+        ('{"offsetTable":{"OrdersA@G":{0:1,"1":"x","2":null},"B@G":[]}}', {"OrdersA@G": {0: 1}}),
+        ('{"offsetTable":7}', None),
+        ('{"groupTopicMap":7}', None),
+    ],
+)
+def test_offsets_that_brokers_refuse_are_left_out(
+    base_store, tmp_path: Path, text: str, kept_offsets: dict[str, dict[int, int]] | None
+) -> None:
+    root = base_store("normal-stop-533")
+    path = root / "config" / "consumerOffset.json"
+    path.write_text(text)
+    path.with_name(path.name + ".bak").unlink()
+    (row,) = verify(StoreDirectory(root), VerifyOptions()).findings
+    assert (row.kind, row.severity, row.path) == ("config", "error", str(path))
+    plan = plan_of(root)
+    assert actions(plan)[-1] == ("leaveOut" if kept_offsets is None else "repairConfig")
+    assert repair(plan, tmp_path / "out").ok
+    assert (tmp_path / "out" / "damaged" / path.name).read_text() == text
+    made = tmp_path / "out" / "config" / path.name
+    assert made.exists() == (kept_offsets is not None)
+    if kept_offsets is not None:
+        assert decode_consumer_offset(made.read_bytes()).offsets == kept_offsets
 
 
 def test_offsets_past_the_end_are_clamped(base_store, tmp_path: Path) -> None:
