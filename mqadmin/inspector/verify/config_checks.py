@@ -333,9 +333,13 @@ def check_checkpoint(
 
 
 def check_queue_ends(
-    store: StoreDirectory, recorded: StoreManifest, findings: Findings, end: int
+    store: StoreDirectory, recorded: StoreManifest, findings: Findings, extent: tuple[int, int]
 ) -> None:
-    """Compare ``end`` with the end that our broker recorded at its last clean stop."""
+    """Compare start and end of the log with those that our broker recorded at its last clean stop.
+
+    Cleaning moves the recorded start, too. A Java broker that used the store later moves neither.
+    """
+    start, end = extent
     if store.root is None:
         return
     path = store.root / QUEUE_ENDS
@@ -346,6 +350,13 @@ def check_queue_ends(
             "checkpoint",
             path,
             f"the log ended at {recorded.log_end} when the broker stopped, now it ends at {end}",
+        )
+    if 0 <= recorded.log_min < start and recorded.log_end >= end:
+        findings.add(
+            "checkpoint",
+            path,
+            f"the log started at {recorded.log_min} when the broker stopped, now it starts at"
+            f" {start}: its first files are missing",
         )
 
 

@@ -286,6 +286,25 @@ def test_a_later_recorded_end_of_the_log_is_an_error_with_its_losses(
     assert (loss.first_queue_offset, loss.last_queue_offset) == (20, 22)
 
 
+@pytest.mark.parametrize(
+    ("end", "abort", "reported"), [(0, False, True), (-100, False, False), (0, True, False)]
+)
+def test_lost_first_files_of_the_log_are_an_error_after_a_clean_stop_of_our_broker(
+    sound: MadeStore, check, end: int, abort: bool, reported: bool
+) -> None:
+    """A shorter recorded log: another broker used the store last, and may have cleaned it."""
+    write_json(sound, "queueEnds.json", {"logMin": 0, "logEnd": sound.end + end, "queues": {}})
+    if abort:
+        (sound.root / "abort").write_bytes(b"")
+    assert check(sound.root).found == []
+    (sound.root / "commitlog" / f"{0:020d}").unlink()
+    found = check(sound.root).found
+    assert (("checkpoint", "error", "queueEnds.json", None, None) in found) is reported
+    # Cleaning moves the recorded start.
+    write_json(sound, "queueEnds.json", {"logMin": 4096, "logEnd": sound.end, "queues": {}})
+    assert not [row for row in check(sound.root).found if row[2] == "queueEnds.json"]
+
+
 def test_an_unreadable_queue_ends_file_is_a_notice(sound: MadeStore, check) -> None:
     (sound.root / "queueEnds.json").write_text("{")
     assert check(sound.root).found == [("config", "notice", "queueEnds.json", None, None)]
