@@ -16,7 +16,7 @@ from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
-from broker.store.format.commitlog import own_offset
+from broker.store.format.commitlog import RECORD_LEAST, check_record, own_extent, own_offset
 from broker.store.format.consumequeue import (
     PRE_BLANK_SIZE,
     UNIT_SIZE,
@@ -40,6 +40,7 @@ _SCAN_BYTES: Final = 16_000
 _MAX_REGIONS: Final = 1_000
 _QUERY_ROUNDS: Final = 3
 _MAX_BYTES: Final = 128 << 20
+_NO_DATA: Final = memoryview(b"")
 _BLANKED: Final[Unit] = (-1, PRE_BLANK_SIZE, 0)
 
 _S = GetMessageStatus
@@ -175,27 +176,25 @@ class StoreReader:
         matchers: Matchers,
     ) -> None:
         """Fill ``result`` from units at its next offset; adjacent records share one slice."""
-        matcher, record_matcher = matchers
-        start = result.next_begin_offset
         if not units:
             _set_null(result, queue)
             return
+        matcher, record_matcher = matchers
+        start = result.next_begin_offset
         max_count, max_bytes = self._limits(units[0][0], *limits)
-        log = self._log
-        log_min = log.min_offset
+        log, log_min = self._log, self._log.min_offset
         damaged, buffers = self.damaged, result.buffers
         unchecked_before = self._unchecked_before(queue, start, len(units))
-        # Physical offsets: base to data_end is the data of the current file, run_start to run_end
-        # the adjacent records that are not in buffers yet.
-        view: memoryview | None = None
+        # base to data_end: data of the current file; run_start to run_end: records not in buffers.
+        view = _NO_DATA
         run_start = run_end = base = data_end = -1
-        count = total = scanned = removed = 0
+        count = total = scanned = 0
         if damaged:
             units = _without_fillers(units, queue.unit(start + len(units)))
         for physical_offset, size, code in units:
             if physical_offset < log_min or size == PRE_BLANK_SIZE:
                 scanned += 1
-                removed = True
+                result.status = _S.MESSAGE_WAS_REMOVING
                 continue
             if count >= max_count or (total and total + size > max_bytes):
                 break
@@ -205,37 +204,39 @@ class StoreReader:
             if physical_offset < base or physical_offset + size > data_end:
                 file = log.files.find(physical_offset)
                 if file is None or physical_offset + size > file.start + file.written:
-                    removed = True
+                    result.status = _S.MESSAGE_WAS_REMOVING
                     continue
-                if view is not None and run_end > run_start:
+                if run_end > run_start:
                     buffers.append(view[run_start - base : run_end - base])
                 view, base, data_end = file.view, file.start, file.start + file.written
                 run_start = run_end = physical_offset
             if damaged and self.is_damaged(physical_offset):
                 continue
-            if physical_offset < unchecked_before and self._is_misplaced(physical_offset, size):
+            if physical_offset < unchecked_before and (
+                size < RECORD_LEAST
+                or own_extent(view, physical_offset - base) != (size, physical_offset)
+            ):
+                self._hide(physical_offset, size)
                 continue
-            if record_matcher is not None:
-                at = physical_offset - base
-                if not record_matcher(peek_properties(view, at)):  # type: ignore[arg-type]
-                    continue
+            if record_matcher is not None and not record_matcher(
+                peek_properties(view, physical_offset - base)
+            ):
+                continue
             if physical_offset != run_end:
                 if run_end > run_start:
-                    buffers.append(view[run_start - base : run_end - base])  # type: ignore[index]
+                    buffers.append(view[run_start - base : run_end - base])
                 run_start = physical_offset
             run_end = physical_offset + size
             count += 1
             total += size
-        if view is not None and run_end > run_start:
+        if run_end > run_start:
             buffers.append(view[run_start - base : run_end - base])
         result.next_begin_offset = start + scanned
         result.message_count, result.total_bytes = count, total
-        if unchecked_before and matcher is None and len(damaged) < _MAX_REGIONS:
-            queue.note_checked(start, start + scanned)
+        if unchecked_before and matcher is None:
+            self._note_checked(queue, start, start + scanned)
         if count:
             self._set_found(result, log.max_offset - run_end)
-        elif removed:
-            result.status = _S.MESSAGE_WAS_REMOVING
 
     def _set_found(self, result: GetMessageResult, behind_bytes: int) -> None:
         """``behind_bytes``: from the end of the last record of the result to that of the log."""
@@ -274,8 +275,10 @@ class StoreReader:
             record = self._log.read(physical_offset, size)
             if record is None or self.is_damaged(physical_offset):
                 continue
-            unchecked = physical_offset < self.unchecked_before
-            if unchecked and self._is_misplaced(physical_offset, size):
+            if physical_offset < self.unchecked_before and (
+                size < RECORD_LEAST or own_extent(record, 0) != (size, physical_offset)
+            ):
+                self._hide(physical_offset, size)
                 continue
             if record_matcher is not None and not record_matcher(peek_properties(record)):
                 continue
@@ -423,27 +426,41 @@ class StoreReader:
         low, high = queue.checked
         return 0 if low <= start and start + count <= high else self.unchecked_before
 
-    def _is_misplaced(self, physical_offset: int, size: int) -> bool:
-        """Whether a record has another physical offset; report it and hide it from now on.
+    def _note_checked(self, queue: ConsumeQueue, begin: int, end: int) -> None:
+        """Compare the records of these queue offsets no more, if every mismatch has a region."""
+        if len(self.damaged) < _MAX_REGIONS:
+            queue.note_checked(begin, end)
+
+    def _hide(self, physical_offset: int, size: int) -> None:
+        """Report a record that differs from its unit, and hide it from now on.
 
         Adjacent records are one region. With many regions a record is skipped without a region.
         """
         file = self._log.files.find(physical_offset)
-        if file is None or own_offset(file.view, physical_offset - file.start) == physical_offset:
-            return False
+        if file is None:
+            return
+        at = physical_offset - file.start
+        whole = check_record(file.mapping, at, file.size, check_crc=False)
+        if whole > 0 and own_offset(file.mapping, at) == physical_offset:
+            # The size in the unit is damaged: it may reach into the records after this one.
+            reason = f"size {size} in the ConsumeQueue unit, {whole} in the record"
+            size = whole
+        elif size >= RECORD_LEAST and own_offset(file.mapping, at) == physical_offset:
+            reason = "wrong size in the record"
+        else:
+            reason = "wrong physical offset in the record"
         damaged = self.damaged
-        end = physical_offset + size
+        end = physical_offset + max(size, 1)
         if damaged and damaged[-1][1] == physical_offset:
             damaged[-1] = (damaged[-1][0], end)
         elif len(damaged) < _MAX_REGIONS:
             damaged.append((physical_offset, end))
             _log.error(
-                "commitlog: %d bytes at physical offset %d: wrong physical offset in the record:"
-                " skipped by readers",
+                "commitlog: %d bytes at physical offset %d: %s: skipped by readers",
                 size,
                 physical_offset,
+                reason,
             )
-        return True
 
     def is_damaged(self, physical_offset: int) -> bool:
         """Whether a physical offset is in a damaged region that recovery found."""

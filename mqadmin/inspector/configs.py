@@ -1,6 +1,6 @@
 """Read the files of ``config/``, or their backups if a file is unreadable."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,14 @@ TIMER_CHECK: Final = "timercheck"
 BACKUP: Final = ".bak"
 # Files of an interrupted write, which brokers do not read.
 TEMPORARY: Final = ".tmp"
+# Files whose entries a broker decodes at its start: it refuses to start without a valid version.
+_DECODERS: Final[dict[str, Callable[[bytes], object]]] = {
+    config.TOPICS: config.decode_topics,
+    config.SUBSCRIPTION_GROUP: config.decode_subscription_group,
+    config.CONSUMER_OFFSET: config.decode_consumer_offset,
+    config.LMQ_CONSUMER_OFFSET: config.decode_consumer_offset,
+    config.DELAY_OFFSET: config.decode_delay_offset,
+}
 
 
 def config_rows(store: StoreDirectory, query: Query = ALL_ROWS) -> Iterator[ConfigRow | DamageRow]:
@@ -45,7 +53,7 @@ def _rows(store: StoreDirectory, path: Path, topic: str | None) -> Iterator[Conf
             data = read_all(file)
             if data is None or (not data and path.name == TIMER_CHECK and store.is_running()):
                 continue
-            value = _decode(path.name, data)
+            value = decode_file(path.name, data)
         except (StoreError, RemoteProtocolError) as error:
             problem = error.message
             yield found(
@@ -57,13 +65,16 @@ def _rows(store: StoreDirectory, path: Path, topic: str | None) -> Iterator[Conf
         return
 
 
-def _decode(name: str, data: bytes) -> dict[str, Any]:
+def decode_file(name: str, data: bytes) -> dict[str, Any]:
+    """Decode a file of ``config/`` as plain values; RemoteProtocolError if brokers refuse it."""
     if name == TIMER_CHECK:
         value = timer.decode_timer_checkpoint(data)
         return {field.name: v for field, v in zip(timer.CHECKPOINT.fields, value, strict=True)}
     root = loads(data)
     if not isinstance(root, dict):
         raise RemoteProtocolError("the file is empty" if not data.strip() else "no JSON object")
+    if name in _DECODERS:
+        _DECODERS[name](data)
     return root
 
 

@@ -20,13 +20,15 @@ QueueKey = tuple[str, int]
 class StoreManifest(msgspec.Struct, frozen=True):
     """The recorded values; defaults if the file is missing or unreadable.
 
-    ``log_end`` is the physical offset of the end of the log at the last save, -1 if unknown;
+    ``log_min`` and ``log_end`` are physical offsets of start and end of the log at the last save,
+    -1 if unknown;
     ``queues`` the maxOffset of each queue then; ``deleted`` the physical offset of a topic's last
     deletion: its records below are of the deleted topic; ``file_sizes`` the lengths in bytes of
     CommitLog, ConsumeQueue and batch queue files, 0 if unknown. ``problem`` is the reason why an
     existing file cannot be read.
     """
 
+    log_min: int = -1
     log_end: int = -1
     queues: dict[QueueKey, int] = msgspec.field(default_factory=dict)
     deleted: dict[bytes, int] = msgspec.field(default_factory=dict)
@@ -44,6 +46,19 @@ def encode_deleted(deleted: dict[bytes, int], log_end: int) -> bytes:
         for topic, end in sorted(deleted.items())
     }
     return json.dumps({"logEnd": -1, "queues": {}, "deleted": ends}).encode()
+
+
+def encode_log_min(data: bytes, log_min: int) -> bytes:
+    """Replace the recorded start of the log, after log files were removed; unchanged if unreadable.
+
+    Otherwise our broker would report the removed files as lost.
+    """
+    try:
+        content = json.loads(data)
+        content["logMin"] = max(int(content["logMin"]), log_min)
+    except (ValueError, KeyError, TypeError):
+        return data
+    return json.dumps(content).encode()
 
 
 class DeletedTopics:
@@ -73,6 +88,7 @@ def read_queue_ends(store: StoreDirectory) -> StoreManifest:
         content: dict[str, Any] = json.loads(data)
         sizes = [*content.get("sizes", ()), 0, 0, 0]
         return StoreManifest(
+            log_min=int(content.get("logMin", -1)),
             log_end=int(content["logEnd"]),
             queues={
                 (topic, int(queue_id)): int(end)

@@ -2,18 +2,17 @@
 
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from broker.common.encoding.java_json import loads
 from broker.common.sysflag import BORNHOST_V6, TRANSACTION_PREPARED
 from broker.common.topic import TIMER_TOPIC
 from broker.errors import RemoteProtocolError, StoreError, StorePathError
 from broker.store.format import config, indexfile, state
 from broker.store.format.commitlog import RECORD, LogRecord, read_record
 from broker.store.format.consumequeue import BATCH_FILE_SIZE, FILE_SIZE, UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.configs import BACKUP
+from mqadmin.inspector.configs import BACKUP, decode_file
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.directory import StoreDirectory
@@ -28,6 +27,7 @@ from mqadmin.inspector.verify.queue_checks import usual_lengths
 from mqadmin.inspector.verify.verdict import Mismatch
 from mqadmin.inspector.verify.verifier import Progress, Verification, VerifyOptions, verify
 from mqadmin.repair.filler import LEAST
+from mqadmin.repair.offset_entries import keep_valid_offsets
 from mqadmin.repair.survey import Arrangement, ReorderedQueue, Survey, arrange
 
 INDEX_KINDS: Final = frozenset(
@@ -75,7 +75,7 @@ class RepairPlan(msgspec.Struct, kw_only=True):
     rebuild_timers: bool
     queue_sizes: tuple[int, int]
     index_shape: tuple[int, int]
-    configs: dict[str, str]  # file of config/ -> "keep", "restore", "drop" or "topics"
+    configs: dict[str, str]  # file of config/ -> "keep", "restore", "drop", "offsets" or "topics"
     log_end: int
 
     @property
@@ -475,6 +475,11 @@ def _plan_configs(plan: RepairPlan) -> None:
                 f"{len(topics)} topics with the queues the log knows of; permissions and"
                 " attributes are defaults",
             )
+        elif keep_valid_offsets(name, _content(folder / name)) is not None:
+            plan.configs[name] = "offsets"
+            _add_step(
+                plan, "repairConfig", folder / name, "entries that brokers refuse are left out"
+            )
         else:
             plan.configs[name] = "drop"
             _add_step(plan, "leaveOut", folder / name, "neither it nor its backup can be read")
@@ -490,7 +495,7 @@ def _plan_configs(plan: RepairPlan) -> None:
             )
 
 
-def _readable(path: Any) -> bool:
+def _readable(path: Path) -> bool:
     """Whether a broker can read a configuration file."""
     try:
         data = read_all(path)
@@ -498,9 +503,17 @@ def _readable(path: Any) -> bool:
             return False
         if path.name.startswith("timercheck"):
             return len(data) > 0
-        return isinstance(loads(data), dict)
+        decode_file(path.name.removesuffix(BACKUP), data)
     except (StoreError, RemoteProtocolError):
         return False
+    return True
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_all(path) or b""
+    except StoreError:
+        return b""
 
 
 def _plan_markers(plan: RepairPlan) -> None:

@@ -162,7 +162,7 @@ def _salvage_file(
                 yield salvaged
                 position += status
                 continue
-        if status == BLANK_HERE and _blank_fits(data, position):
+        if status == BLANK_HERE:
             return
         if status in (BAD_CRC, BAD_PROPERTY_CRC):
             yield _damaged(file, position, base, "has another body than was stored")
@@ -185,7 +185,7 @@ def _is_torn(data: bytes, position: int, length: int) -> bool:
     if data[end - 1] or not read_record(data, position).properties.endswith(b"\0"):
         return False
     following = check_record(data, end, check_crc=False)
-    return following <= 0 and not (following == BLANK_HERE and _blank_fits(data, end))
+    return following < 0
 
 
 def _damaged(file: FileBytes, position: int, base: int | None, reason: str) -> DamageRow:
@@ -206,11 +206,6 @@ def _likely_base(data: bytes, named: int) -> int | None:
     if any(_begins_at(data, hit.start() - MAGIC_AT, named) for hit in RECORD_MAGICS.finditer(data)):
         return named
     return None
-
-
-def _blank_fits(data: bytes, position: int) -> bool:
-    """Whether the blank record at a position ends at the end of the file."""
-    return int.from_bytes(data[position : position + 4], "big") == len(data) - position
 
 
 def _next(file: FileBytes, start: int, base: int | None) -> tuple[int, int | None]:

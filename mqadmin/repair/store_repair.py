@@ -35,6 +35,7 @@ from mqadmin.repair.derived_files.build_timers import TIMER_FILES, TimerBuilder,
 from mqadmin.repair.derived_files.rebuild import rebuild
 from mqadmin.repair.files import Output
 from mqadmin.repair.filler import fillers
+from mqadmin.repair.offset_entries import keep_valid_offsets
 from mqadmin.repair.plan import BEYOND_REPAIR, RepairPlan, Step, make_plan
 
 DAMAGED: Final = "damaged"
@@ -219,15 +220,21 @@ class _Repair:
     def _log(self) -> None:
         plan = self.plan
         size = plan.arrangement.size
+        first = plan.arrangement.files[0].start
+        # A broker appends to this file, even if the log ends exactly at the end of it: recovery
+        # drops a blank record that no record follows.
+        last = max(
+            (f.start for f in plan.arrangement.files if f.start < plan.log_end), default=first
+        )
         for file in plan.arrangement.files:
-            if file.start >= plan.log_end and file.start != plan.arrangement.files[0].start:
+            if file.start >= plan.log_end and file.start != first:
                 self._keep_part(file, file.start, file.start + file.length)
                 continue  # preallocated, or a torn end only
             patched = [
                 patch for patch in plan.patches if file.start <= patch[0] < file.start + size
             ]
             fields = [field for field in plan.fields if file.start <= field[0] < file.start + size]
-            is_last = plan.log_end < file.start + size
+            is_last = file.start == last
             sealed = not patched and not fields and not is_last and file.length == size
             name = f"{state.COMMITLOG_DIR}/{file_name(file.start)}"
             self.made.take(file.path, name, sealed=sealed)
@@ -304,8 +311,11 @@ class _Repair:
                 self.made.take(spare, target, sealed=False)
             elif how == "topics":
                 self.made.write(target, self._topics().encode())
-            if how in ("drop", "restore", "topics"):
+            if how in ("drop", "restore", "topics", "offsets"):
                 data = read_all(folder / name)
+                text = keep_valid_offsets(name, data or b"") if how == "offsets" else None
+                if text is not None:
+                    self.made.write(target, text.encode())
                 if data:
                     self.made.write(f"{DAMAGED}/{name}", data)
             if how in ("keep", "restore") and spare.is_file():

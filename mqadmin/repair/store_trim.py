@@ -27,6 +27,8 @@ from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.queries.queues import live_units
 from mqadmin.inspector.queries.summary import count_records
 from mqadmin.inspector.rows import DamageRow
+from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
+from mqadmin.inspector.store_manifest import encode_log_min
 from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import Progress, VerifyOptions, verify
 from mqadmin.repair.files import Output, check_output
@@ -270,6 +272,12 @@ def _copy_rest(store: StoreDirectory, made: Output, root: Path, removed: frozens
         name = str(path.relative_to(root))
         if path.is_file() and name != state.LOCK and name not in removed:
             made.take(path, name, sealed=path in sealed)
+    kept = [
+        f.start for f in store.log_files() if f"{state.COMMITLOG_DIR}/{f.path.name}" not in removed
+    ]
+    recorded = read_all(root / QUEUE_ENDS)
+    if recorded and kept:
+        made.write(QUEUE_ENDS, encode_log_min(recorded, min(kept)))
 
 
 def trim_in_place(

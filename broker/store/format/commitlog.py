@@ -81,12 +81,14 @@ BLANK: Final = Layout(
 _BLANK = BLANK.packer()
 _HEAD = RECORD.packer("totalSize", "magicCode")
 _OWN_OFFSET = RECORD.packer("physicalOffset")
+# (buf, position) -> the size and the physical offset stored in the record at ``position``. Not a
+# function: pulls call it for each record that they read first.
+own_extent: Final = RECORD.packer("totalSize", "physicalOffset").unpack_from
 _SHORT = Struct(">H")
 _CRC_NAME_SIZE = len(PROPERTY_CRC_NAME)
-# The byte of sysFlag with the host shape (IPv4 or IPv6): bits 4 and 5.
-SHAPE_AT = RECORD.offset("sysFlag") + 3
+SHAPE_AT = RECORD.offset("sysFlag") + 3  # byte with the host shape (IPv4 or IPv6): bits 4 and 5
 
-# Results of check_record for bytes that are not an intact record; otherwise it returns the length.
+# Results of check_record for bytes that are not an intact record, else a length (-8: lost_sectors).
 BLANK_HERE: Final = 0
 NOT_WRITTEN: Final = -1
 BAD_MAGIC: Final = -2
@@ -95,6 +97,7 @@ TRUNCATED: Final = -4
 BAD_LENGTHS: Final = -5
 BAD_CRC: Final = -6
 BAD_PROPERTY_CRC: Final = -7
+BAD_BLANK: Final = -9
 
 # kind -> meaning: the kinds of Damage in a CommitLog.
 DAMAGE_KINDS: Final = {
@@ -117,6 +120,7 @@ _KIND_OF = {
     BAD_LENGTHS: "lengths",
     BAD_CRC: "crc",
     BAD_PROPERTY_CRC: "propertyCrc",
+    BAD_BLANK: "blank",
 }
 
 # A run of zeros of this length ends the reported region of a torn write at the log's end.
@@ -279,8 +283,8 @@ def check_record(
 ) -> int:
     """Length of the record at ``position``, or one of the status constants above.
 
-    ``end`` is the end of the file (default: of the buffer). The stored physical offset is not
-    checked: see :func:`own_offset`. The order of the checks is Java's; an empty body has no CRC.
+    ``end`` is the end of the file (default: of the buffer), to which a blank record must extend.
+    :func:`own_offset` is not checked. The order of the checks is Java's; an empty body has no CRC.
 
     **Source:** RocketMQ ``CommitLog#checkMessageAndReturnSize``.
     """
@@ -290,8 +294,8 @@ def check_record(
         return TRUNCATED
     size, magic = _HEAD.unpack_from(buf, position)
     if magic != MAGIC_V1 and magic != MAGIC_V2:
-        if magic == MAGIC_BLANK:
-            return BLANK_HERE
+        if magic == MAGIC_BLANK:  # Java accepts any length: one damaged magic hides later records
+            return BLANK_HERE if size == end - position else BAD_BLANK
         return NOT_WRITTEN if size == 0 and magic == 0 else BAD_MAGIC
     if size < RECORD_LEAST:
         return BAD_SIZE
@@ -490,7 +494,7 @@ def scan_commitlog(
             yield _whole(buf, position, base_offset, decode)
             position += status
             continue
-        if status == BLANK_HERE and _HEAD.unpack_from(buf, position)[0] == size - position:
+        if status == BLANK_HERE:
             yield Blank(physical_offset=base_offset + position, length=size - position)
             return
         if status in (BAD_CRC, BAD_PROPERTY_CRC):
@@ -504,7 +508,7 @@ def scan_commitlog(
             return
         stop = nearest if nearest >= 0 else max(written_end(buf, position, end), position + 1)
         yield Damage(
-            kind=_KIND_OF.get(status, "blank"),
+            kind=_KIND_OF[status],
             physical_offset=base_offset + position,
             length=stop - position,
             detail=_describe(buf, position, status),
@@ -585,7 +589,7 @@ def _describe(buf: Buffer, position: int, status: int) -> str:
     size, magic = _HEAD.unpack_from(buf, position)
     if status == BAD_MAGIC:
         return f"magic code {magic:08x}"
-    if status == BLANK_HERE:
+    if status == BAD_BLANK:
         return f"blank record of {size} bytes, {left} are left in the file"
     if status == NOT_WRITTEN:
         return "zeros followed by further records"

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from broker.errors import StoreError
 from broker.message.record import peek_record_size
 from broker.store.format.commitlog import (
+    BAD_BLANK,
     BLANK_HERE,
     BLANK_SIZE,
     TRUNCATED,
@@ -134,7 +135,10 @@ class ReceivedRecords:
             record = peek_replicated(data, position, offset)
             if record is None:
                 size = check_record(data, position)
-                if size == BLANK_HERE:
+                if size in (
+                    BLANK_HERE,
+                    BAD_BLANK,
+                ):  # ``data`` does not extend to the end of the file
                     if decode_blank(data, position) != rest_of_file:
                         raise self._invalid(offset, "a blank record of a wrong length")
                     if rest_of_file > self._max_record_size:

@@ -24,6 +24,7 @@ from broker.store.commitlog import CommitLog
 from broker.store.dispatch.reput import ReputService
 from broker.store.dispatch.request import DispatchRequest
 from broker.store.format.commitlog import (
+    BAD_BLANK,
     BAD_CRC,
     BAD_PROPERTY_CRC,
     BLANK_HERE,
@@ -70,6 +71,7 @@ _MAX_SLOW: Final = 4096
 _BAD_POSITION: Final = -16
 _REASONS: Final = {
     NOT_WRITTEN: "zeros followed by further records",
+    BAD_BLANK: "a blank record that does not extend to the end of the file",
     BAD_CRC: "body CRC mismatch",
     BAD_PROPERTY_CRC: "property CRC mismatch",
     LOST_PROPERTIES: "zeros in place of properties",

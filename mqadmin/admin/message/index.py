@@ -1,9 +1,9 @@
 """Key queries through the brokers' index files.
 
 The index matches by the hash of ``topic#key``, within a window of store time at a resolution of
-one second, and a broker returns at most ``INDEX_BATCH`` hits, the newest. Therefore every hit is
-checked here against topic, key and exact time, and older hits are fetched by lowering the end of
-the window.
+one second, and a broker returns at most ``INDEX_BATCH`` hits, the newest, and only those that fit
+into one response. Therefore every hit is checked here against topic, key and exact time, and older
+hits are fetched by lowering the end of the window.
 
 **Source:** RocketMQ ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage``,
 ``MQAdminImpl#queryMessage`` (the check of hits).
@@ -36,6 +36,10 @@ INDEX_ROUNDING_MS = 1_000
 
 #: Requests per broker for one key: bounds the loop, far above any practical result.
 MAX_PAGES = 1_000
+
+#: Start of the remark of a response that was too small for all hits. **Source:** this project's
+#: broker; a Java broker returns every hit, at any size.
+CUT_REMARK = "cut to "
 
 FOREVER_MS = 2**63 - 1
 
@@ -123,7 +127,8 @@ class BrokerHits:
             else:
                 # windows share their end, so a hit can be returned twice
                 self.records.setdefault(place, message)
-        if len(messages) < asked_number(question):
+        is_cut = (reply.command.remark or "").startswith(CUT_REMARK)
+        if len(messages) < asked_number(question) and not is_cut:
             return None
         if len(self.records) > question.max_items:
             self.more = True
@@ -158,7 +163,7 @@ def ask_index(admin: AdminSession, route: Route, question: KeyQuestion) -> Seque
             if end_ms is None:
                 del open_windows[place]
             elif end_ms >= open_windows[place]:
-                # one second of the index has more than a batch: the window cannot move past it
+                # one second of the index has more than a response: the window cannot move past it
                 hits[place].more = True
                 del open_windows[place]
             else:

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from broker.common.config.properties import parse_properties
-from broker.common.encoding.java_json import loads
 from broker.common.java import parse_number
 from broker.common.topic import (
     LMQ_PREFIX,
@@ -18,7 +17,7 @@ from broker.common.topic import (
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, state
 from broker.store.format.consumequeue import UNIT_SIZE
-from mqadmin.inspector.configs import BACKUP, config_rows
+from mqadmin.inspector.configs import BACKUP, config_rows, decode_file
 from mqadmin.inspector.damage import ERROR, NOTICE, WARNING
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
@@ -103,7 +102,7 @@ class ConfigChecks:
         try:
             data = read_all(path)
             if data is not None and path.name != "timercheck" + BACKUP:
-                loads(data)
+                decode_file(path.name.removesuffix(BACKUP), data)
         except (StoreError, RemoteProtocolError) as error:
             self.findings.add("configBackup", path, error.message, severity=NOTICE)
 
@@ -334,9 +333,13 @@ def check_checkpoint(
 
 
 def check_queue_ends(
-    store: StoreDirectory, recorded: StoreManifest, findings: Findings, end: int
+    store: StoreDirectory, recorded: StoreManifest, findings: Findings, extent: tuple[int, int]
 ) -> None:
-    """Compare ``end`` with the end that our broker recorded at its last clean stop."""
+    """Compare start and end of the log with those that our broker recorded at its last clean stop.
+
+    Cleaning moves the recorded start, too. A Java broker that used the store later moves neither.
+    """
+    start, end = extent
     if store.root is None:
         return
     path = store.root / QUEUE_ENDS
@@ -347,6 +350,13 @@ def check_queue_ends(
             "checkpoint",
             path,
             f"the log ended at {recorded.log_end} when the broker stopped, now it ends at {end}",
+        )
+    if 0 <= recorded.log_min < start and recorded.log_end >= end:
+        findings.add(
+            "checkpoint",
+            path,
+            f"the log started at {recorded.log_min} when the broker stopped, now it starts at"
+            f" {start}: its first files are missing",
         )
 
 

@@ -205,7 +205,8 @@ class _Run:
             if not running and (records.records or not self.start):
                 check_checkpoint(store, row, self.findings, end=walk.end, newest=newest)
             if state_word == "clean":
-                check_queue_ends(store, queues.recorded, self.findings, walk.end)
+                extent = (log.min_offset or 0, walk.end)
+                check_queue_ends(store, queues.recorded, self.findings, extent)
         queues.close()
         summary = self._summary(walk, records, verdict, index)
         summary.state = state_word

@@ -13,7 +13,11 @@ import pytest
 
 from broker.common.encoding.java_json import loads
 from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
+from broker.store.config import MessageStoreConfig
 from broker.store.format.commitlog import LogRecord, scan_commitlog
+from broker.store.format.config import decode_consumer_offset
+from broker.store.message_store import MessageStore
+from broker.store.results import MessageExtBrokerInner
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
@@ -155,6 +159,23 @@ def test_sealed_files_are_linked_and_the_others_copied(base_store, tmp_path: Pat
     assert not os.path.samefile(log_file(root), log_file(tmp_path / "copies"))
 
 
+@pytest.mark.parametrize("case", ["lost", "zeros"])
+def test_the_file_that_a_broker_appends_to_is_never_linked(
+    base_store, fingerprint, tmp_path: Path, case: str
+) -> None:
+    """The log ends with a blank record: recovery drops it and appends in its place."""
+    root = base_store("normal-stop-533")
+    poke(log_file(root, 3 * LOG_FILE), 0, bytes(LOG_FILE))
+    if case == "lost":
+        log_file(root, 3 * LOG_FILE).unlink()
+    out = tmp_path / "out"
+    assert repair(plan_of(root), out).ok
+    assert os.path.samefile(log_file(root, LOG_FILE), log_file(out, LOG_FILE))
+    before = fingerprint(root)
+    append_one(out)
+    assert fingerprint(root) == before
+
+
 def test_a_missing_file_is_closed_up(base_store, kept, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     before = kept(root)
@@ -251,6 +272,34 @@ def test_configuration_comes_from_its_backup_and_topics_from_the_log(
     topics = loads((config / "topics.json").read_bytes())["topicConfigTable"]
     assert topics["OrdersA"]["writeQueueNums"] == 4
     assert topics["PaymentsA"]["perm"] == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "kept_offsets"),
+    [
+        ('{"offsetTable":{"TP@G":{"a":"b"}}}', {"TP@G": {}}),
+        ('{"offsetTable":{"OrdersA@G":{0:1,"1":"x","2":null},"B@G":[]}}', {"OrdersA@G": {0: 1}}),
+        ('{"offsetTable":7}', None),
+        ('{"groupTopicMap":7}', None),
+    ],
+)
+def test_offsets_that_brokers_refuse_are_left_out(
+    base_store, tmp_path: Path, text: str, kept_offsets: dict[str, dict[int, int]] | None
+) -> None:
+    root = base_store("normal-stop-533")
+    path = root / "config" / "consumerOffset.json"
+    path.write_text(text)
+    path.with_name(path.name + ".bak").unlink()
+    (row,) = verify(StoreDirectory(root), VerifyOptions()).findings
+    assert (row.kind, row.severity, row.path) == ("config", "error", str(path))
+    plan = plan_of(root)
+    assert actions(plan)[-1] == ("leaveOut" if kept_offsets is None else "repairConfig")
+    assert repair(plan, tmp_path / "out").ok
+    assert (tmp_path / "out" / "damaged" / path.name).read_text() == text
+    made = tmp_path / "out" / "config" / path.name
+    assert made.exists() == (kept_offsets is not None)
+    if kept_offsets is not None:
+        assert decode_consumer_offset(made.read_bytes()).offsets == kept_offsets
 
 
 def test_offsets_past_the_end_are_clamped(base_store, tmp_path: Path) -> None:
@@ -541,18 +590,11 @@ def test_a_folder_without_a_store_cannot_be_planned(base_store, tmp_path: Path) 
         make_plan(StoreDirectory(tmp_path / "empty"))
 
 
-def test_our_engine_opens_the_repaired_store(base_store, kept, tmp_path: Path) -> None:
-    from broker.store.config import MessageStoreConfig
-    from broker.store.message_store import MessageStore
-    from broker.store.results import MessageExtBrokerInner
-
-    root = base_store("normal-stop-533")
-    damage_one(root, kept)
-    shutil.rmtree(root / "consumequeue" / "PaymentsA")
-    assert repair(plan_of(root), tmp_path / "out").ok
+def append_one(root: Path) -> None:
+    """Open a store with our engine, append a message and close it."""
     store = MessageStore(
         MessageStoreConfig(
-            store_path_root_dir=str(tmp_path / "out"),
+            store_path_root_dir=str(root),
             mapped_file_size_commit_log=LOG_FILE,
             mapped_file_size_consume_queue=600,
             max_hash_slot_num=40,
@@ -578,4 +620,12 @@ def test_our_engine_opens_the_repaired_store(base_store, kept, tmp_path: Path) -
     )
     assert put.status.name == "PUT_OK"
     store.shutdown()
+
+
+def test_our_engine_opens_the_repaired_store(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    damage_one(root, kept)
+    shutil.rmtree(root / "consumequeue" / "PaymentsA")
+    assert repair(plan_of(root), tmp_path / "out").ok
+    append_one(tmp_path / "out")
     assert verify(StoreDirectory(tmp_path / "out"), VerifyOptions()).summary.ok

@@ -107,7 +107,7 @@ def test_a_broker_continues_after_a_trim(root: Path, tmp_path: Path) -> None:
     assert (done.output, done.backup) == (str(root), str(tmp_path / "backup"))
     rest = messages_of(root)
     opened = MessageStore(settings(root))
-    opened.load()
+    assert opened.load().damaged_regions == []
     opened.start()
     opened.put_message(inner(400))
     opened.dispatch()

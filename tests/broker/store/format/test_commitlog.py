@@ -12,6 +12,7 @@ from broker.message.message import MessageExt
 from broker.message.record import encode_property_crc, encode_record
 from broker.store.format import commitlog
 from broker.store.format.commitlog import (
+    BAD_BLANK,
     BAD_CRC,
     BAD_LENGTHS,
     BAD_MAGIC,
@@ -128,7 +129,10 @@ def test_each_kind_of_bad_record_has_its_status(make_record: Make) -> None:
 
     assert check_record(good, 0) == len(good)
     assert check_record(good + bytes(100), 0) == len(good)
-    assert check_record(encode_blank(100), 0) == BLANK_HERE
+    assert check_record(encode_blank(100) + bytes(92), 0) == BLANK_HERE
+    assert check_record(bytes(50) + encode_blank(100) + bytes(150), 50, 150) == BLANK_HERE
+    assert check_record(encode_blank(100) + bytes(93), 0) == BAD_BLANK
+    assert check_record(encode_blank(100), 0) == BAD_BLANK
     assert check_record(bytes(200), 0) == NOT_WRITTEN
     assert check_record(changed(4, b"\0\0\0\1"), 0) == BAD_MAGIC
     for size in (-1, 0, 1, 90):

@@ -71,8 +71,8 @@ def readable(store):
 @pytest.mark.parametrize("number", [4, 11, 28])
 @pytest.mark.parametrize(
     ("at", "data"),
-    [(0, b"\0\0\0\1"), (4, b"\0\0\0\0"), (90, b"\xff")],
-    ids=["size", "magic", "body"],
+    [(0, b"\0\0\0\1"), (4, b"\0\0\0\0"), (4, b"\xcb\xd4\x31\x94"), (90, b"\xff")],
+    ids=["size", "magic", "blank", "body"],
 )
 def test_the_damaged_region_is_exactly_the_damaged_record(stores, killed, number, at, data):
     """Bodies full of magic codes must not end the search for the next record early."""
@@ -82,6 +82,16 @@ def test_the_damaged_region_is_exactly_the_damaged_record(stores, killed, number
     # The length of an intact header is used; otherwise the region ends at the next record.
     assert store.reader.damaged == [(start, end if at == 90 else killed[number + 1][0])]
     assert readable(store) == [n for n in range(MESSAGES) if n != number]
+
+
+def test_a_blank_record_with_a_wrong_length_does_not_end_the_log(stores, killed):
+    """The region extends to the next file, which continues the log."""
+    last = next(n for n in range(MESSAGES) if killed[n + 1][0] >= 4096)
+    overwrite(stores, killed[last][1], b"\0\0\0\x09")
+    store = stores.start()
+    assert store.reader.damaged == [(killed[last][1], 4096)]
+    assert "blank record" in store.report.damaged_regions[0].reason
+    assert readable(store) == list(range(MESSAGES))
 
 
 def test_neighbouring_damaged_records_are_one_region_each(stores, killed):

@@ -5,7 +5,7 @@ import pytest
 from broker.errors import ProtocolError
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
-from broker.message.record import MAGIC_V1, body_crc, encode_record
+from broker.message.record import MAGIC_V1, body_crc, encode_record, scan_records
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request, response
 from broker.remoting.rpc.caller import Reply
@@ -34,10 +34,14 @@ def message(number, *, topic="t", keys="42", uniq="", stored=None):
     )
 
 
-def reply(*messages, code=0):
+def answer(to, *messages, code=0, remark=None):
     ext = {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"}
-    body = b"".join(map(encode_record, messages))
-    return Reply("b:1", RequestCode.QUERY_MESSAGE, response(request(12), code, None, ext, body))
+    return response(to, code, remark, ext, b"".join(map(encode_record, messages)))
+
+
+def reply(*messages, code=0, remark=None):
+    command = answer(request(12), *messages, code=code, remark=remark)
+    return Reply("b:1", RequestCode.QUERY_MESSAGE, command)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +104,12 @@ class TestTake:
         hits = BrokerHits("a", "b:1")
         batch = [message(number) for number in range(100, 100 + INDEX_BATCH)]
         assert hits.take(reply(*batch), QUESTION) == 100
+
+    def test_a_response_cut_to_its_size_leads_to_its_oldest_time(self):
+        """Our broker limits the bytes of a response and says so in the remark."""
+        hits = BrokerHits("a", "b:1")
+        remark = "cut to 2 of 9 messages: narrow the time range"
+        assert hits.take(reply(message(5), message(6), remark=remark), QUESTION) == 5
 
     def test_enough_is_enough(self):
         question = KeyQuestion(topic="t", key="42", max_items=2)
@@ -237,6 +247,47 @@ def test_a_second_with_more_than_a_batch_is_reported_as_more(cluster, broker_a) 
     (hits,) = ask_index(admin, admin.routes.get("t"), question)
     assert hits.more
     assert len(hits.records) == INDEX_BATCH
+
+
+def cut_responses(broker, size):
+    """Let a fake broker return the newest ``size`` hits of each response only."""
+    honest = broker.handle
+
+    def handle(command):
+        whole = honest(command)
+        if command.code != RequestCode.QUERY_MESSAGE or whole.code:
+            return whole
+        found = list(scan_records(whole.body_bytes()))
+        kept = found[-size:]
+        remark = None
+        if len(kept) < len(found):
+            remark = f"cut to {len(kept)} of {len(found)} messages: narrow the time range"
+        return answer(command, *kept, remark=remark)
+
+    broker.handle = handle
+
+
+def test_the_rest_of_a_response_that_was_too_large_is_requested(cluster, broker_a) -> None:
+    cut_responses(broker_a, 7)
+    stored = []
+    for _ in range(50):
+        cluster.clock.advance(300)
+        stored.append(broker_a.store("t", keys="42").physical_offset)
+    admin = cluster.admin()
+    question = KeyQuestion(topic="t", key="42", max_items=64)
+    (hits,) = ask_index(admin, admin.routes.get("t"), question)
+    assert sorted(hits.records) == stored
+    assert not hits.more
+
+
+def test_a_second_with_more_than_a_response_holds_is_reported_as_more(cluster, broker_a) -> None:
+    cut_responses(broker_a, 7)
+    for _ in range(10):
+        broker_a.store("t", keys="42")
+    admin = cluster.admin()
+    question = KeyQuestion(topic="t", key="42", max_items=64)
+    (hits,) = ask_index(admin, admin.routes.get("t"), question)
+    assert (len(hits.records), hits.more) == (7, True)
 
 
 def test_the_number_of_requests_for_a_key_is_bounded(

@@ -123,13 +123,31 @@ def test_a_consumer_offset_past_the_end_of_its_queue_is_a_warning(
     assert check(sound.root).found == expected
 
 
-def test_offsets_of_deleted_topics_and_other_values_are_ignored(sound: MadeStore, check) -> None:
-    write_json(
-        sound,
-        OFFSETS,
-        {"offsetTable": {"Gone@g": {"0": 99}, "TopicA@g": {"x": 99, "0": "99"}, "TopicB@g": 5}},
-    )
+def test_offsets_of_deleted_topics_are_ignored(sound: MadeStore, check) -> None:
+    write_json(sound, OFFSETS, {"offsetTable": {"Gone@g": {"0": 99}}})
     assert check(sound.root).found == []
+
+
+@pytest.mark.parametrize("table", [{"TopicA@g": {"x": 9}}, {"TopicA@g": {"0": "y"}}, {"B@g": 5}, 7])
+def test_offsets_that_brokers_refuse_are_an_error(sound: MadeStore, check, table: object) -> None:
+    write_json(sound, OFFSETS, {"offsetTable": table})
+    assert check(sound.root).found == [("config", "error", OFFSETS, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("delayOffset.json", {"offsetTable": {"x": 99}}),
+        ("topics.json", {"topicConfigTable": {"TopicA": 7}}),
+        ("subscriptionGroup.json", {"subscriptionGroupTable": []}),
+    ],
+)
+def test_other_files_that_brokers_refuse_are_an_error(
+    sound: MadeStore, check, name: str, content: object
+) -> None:
+    write_json(sound, f"config/{name}", content)
+    found = [row for row in check(sound.root).found if row[0] == "config"]
+    assert ("config", "error", f"config/{name}", None, None) in found
 
 
 def test_only_offsets_of_the_requested_topic_are_compared(sound: MadeStore, check) -> None:
@@ -205,7 +223,7 @@ def test_a_delay_offset_past_the_end_of_its_level_is_a_warning(
 ) -> None:
     store = delayed(tmp_path, [10_000] * 4)
     name = "config/delayOffset.json"
-    write_json(store, name, {"offsetTable": {"3": offset, "x": 99}})
+    write_json(store, name, {"offsetTable": {"3": offset}})
     expected = [("delayOffset", "warning", name, None, None)] if reported else []
     assert check(store.root).found == expected
 
@@ -266,6 +284,25 @@ def test_a_later_recorded_end_of_the_log_is_an_error_with_its_losses(
     (loss,) = result.losses
     assert (loss.topic, loss.queue_id, loss.messages) == ("TopicA", 0, 3)
     assert (loss.first_queue_offset, loss.last_queue_offset) == (20, 22)
+
+
+@pytest.mark.parametrize(
+    ("end", "abort", "reported"), [(0, False, True), (-100, False, False), (0, True, False)]
+)
+def test_lost_first_files_of_the_log_are_an_error_after_a_clean_stop_of_our_broker(
+    sound: MadeStore, check, end: int, abort: bool, reported: bool
+) -> None:
+    """A shorter recorded log: another broker used the store last, and may have cleaned it."""
+    write_json(sound, "queueEnds.json", {"logMin": 0, "logEnd": sound.end + end, "queues": {}})
+    if abort:
+        (sound.root / "abort").write_bytes(b"")
+    assert check(sound.root).found == []
+    (sound.root / "commitlog" / f"{0:020d}").unlink()
+    found = check(sound.root).found
+    assert (("checkpoint", "error", "queueEnds.json", None, None) in found) is reported
+    # Cleaning moves the recorded start.
+    write_json(sound, "queueEnds.json", {"logMin": 4096, "logEnd": sound.end, "queues": {}})
+    assert not [row for row in check(sound.root).found if row[2] == "queueEnds.json"]
 
 
 def test_an_unreadable_queue_ends_file_is_a_notice(sound: MadeStore, check) -> None:
