@@ -1,7 +1,7 @@
 """Records that are gathered while the worker syncs queues, index and progress reach the log.
 
-With the defaults this happens once a minute; here the worker syncs all the time. The store then
-had holes where a long write of one thread had let the other one go on.
+With the defaults this happens once a minute; here the worker syncs all the time. The log then
+had holes, where one thread had gathered records during a long write of the other one.
 """
 
 import threading

@@ -168,21 +168,21 @@ def test_batches_scanned_ahead_keep_their_order_and_end_with_the_walk() -> None:
 
 
 def test_a_walk_may_end_while_the_next_batch_is_scanned() -> None:
-    scanning, go_on = threading.Event(), threading.Event()
+    scanning, go_ahead = threading.Event(), threading.Event()
 
     def batches() -> Generator[int]:
         yield 1
         scanning.set()
-        go_on.wait(10)
+        go_ahead.wait(10)
         yield 2
 
     ahead = one_ahead(batches())  # type: ignore[arg-type]
     assert next(ahead) == 1
     assert scanning.wait(10)
-    timer = threading.Timer(0.05, go_on.set)
+    timer = threading.Timer(0.05, go_ahead.set)
     timer.start()
     ahead.close()  # ValueError if it closed the generator that the thread runs
-    assert go_on.is_set()
+    assert go_ahead.is_set()
 
 
 def test_an_error_while_scanning_ahead_is_raised() -> None:
