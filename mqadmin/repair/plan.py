@@ -37,6 +37,7 @@ INDEX_KINDS: Final = frozenset(
 BEYOND_REPAIR: Final = frozenset(
     {"superseded", "order", "timestamp", "transaction", "topicUnknown"}
 )
+_FROM_LOG: Final = " with the queues the log knows of; permissions and attributes are defaults"
 _BLANK_LEAST: Final = 8
 _OWN_AT: Final = RECORD.offset("physicalOffset")
 _QUEUE_ID_AT: Final = RECORD.offset("queueId")
@@ -75,7 +76,8 @@ class RepairPlan(msgspec.Struct, kw_only=True):
     rebuild_timers: bool
     queue_sizes: tuple[int, int]
     index_shape: tuple[int, int]
-    configs: dict[str, str]  # file of config/ -> "keep", "restore", "drop", "offsets" or "topics"
+    # file of config/ -> "keep", "restore", "drop", "offsets", "topics" or "addTopics"
+    configs: dict[str, str]
     log_end: int
 
     @property
@@ -465,6 +467,11 @@ def _plan_configs(plan: RepairPlan) -> None:
         elif spare:
             plan.configs[name] = "restore"
             _add_step(plan, "restoreConfig", folder / name, f"from {name}{BACKUP}")
+            # The backup is one change older. A topic that a readable file lacks was deleted.
+            unknown = sum(row.kind == "topicUnknown" for row in plan.findings)
+            if name == config.TOPICS and unknown:
+                plan.configs[name] = "addTopics"
+                _add_step(plan, "makeTopics", folder / name, f"{unknown} topics{_FROM_LOG}")
         elif name == config.TOPICS:
             plan.configs[name] = "topics"
             topics = {item.topic for item in plan.before.queues}
@@ -472,8 +479,7 @@ def _plan_configs(plan: RepairPlan) -> None:
                 plan,
                 "makeTopics",
                 folder / name,
-                f"{len(topics)} topics with the queues the log knows of; permissions and"
-                " attributes are defaults",
+                f"{len(topics)} topics{_FROM_LOG}",
             )
         elif keep_valid_offsets(name, _content(folder / name)) is not None:
             plan.configs[name] = "offsets"

@@ -309,20 +309,22 @@ class _Repair:
                 self.made.take(folder / name, target, sealed=False)
             elif how == "restore":
                 self.made.take(spare, target, sealed=False)
-            elif how == "topics":
-                self.made.write(target, self._topics().encode())
-            if how in ("drop", "restore", "topics", "offsets"):
+            elif how in ("topics", "addTopics"):
+                data = read_all(spare) if how == "addTopics" else None
+                self.made.write(target, self._topics(data).encode())
+            if how != "keep":
                 data = read_all(folder / name)
                 text = keep_valid_offsets(name, data or b"") if how == "offsets" else None
                 if text is not None:
                     self.made.write(target, text.encode())
                 if data:
                     self.made.write(f"{DAMAGED}/{name}", data)
-            if how in ("keep", "restore") and spare.is_file():
+            if how in ("keep", "restore", "addTopics") and spare.is_file():
                 self.made.take(spare, target + BACKUP, sealed=False)
 
-    def _topics(self) -> str:
-        """Build topics.json from the queues that units or records show."""
+    def _topics(self, data: bytes | None) -> str:
+        """Build topics.json from ``data``, if given, and the queues that units or records show."""
+        found = config.TopicsFile() if data is None else config.decode_topics(data)
         counts: dict[str, int] = {}
         keys = {(item.topic, item.queue_id) for item in self.plan.before.queues}
         for topic, queue_id in keys | self.plan.rebuild_queues:
@@ -332,7 +334,8 @@ class _Repair:
             for topic, count in sorted(counts.items())
             if not topic.startswith(LMQ_PREFIX) and not is_system_topic(topic)
         }
-        return config.encode_topics(config.TopicsFile(topics=topics))
+        merged = msgspec.structs.replace(found, topics=topics | found.topics)
+        return config.encode_topics(merged)
 
     # --- rebuilt files --------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.common.encoding.java_json import loads
+from broker.common.encoding.java_json import dump_bytes, loads
 from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
 from broker.store.config import MessageStoreConfig
 from broker.store.format.commitlog import LogRecord, scan_commitlog
@@ -272,6 +272,25 @@ def test_configuration_comes_from_its_backup_and_topics_from_the_log(
     topics = loads((config / "topics.json").read_bytes())["topicConfigTable"]
     assert topics["OrdersA"]["writeQueueNums"] == 4
     assert topics["PaymentsA"]["perm"] == 6
+
+
+def test_topics_that_the_backup_lacks_come_from_the_log(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    path = root / "config" / "topics.json"
+    whole = loads(path.read_bytes())
+    table = whole["topicConfigTable"]
+    older = {name: topic for name, topic in table.items() if name != "PaymentsA"}
+    path.with_name(path.name + ".bak").write_bytes(dump_bytes({**whole, "topicConfigTable": older}))
+    path.write_bytes(path.read_bytes()[:2000])
+    plan = plan_of(root)
+    assert {"restoreConfig", "makeTopics"} <= set(actions(plan))
+    result = repair(plan, tmp_path / "out")
+    assert result.findings == []
+    made = loads((tmp_path / "out" / "config" / "topics.json").read_bytes())["topicConfigTable"]
+    assert set(made) == set(table)
+    assert made["OrdersA"] == table["OrdersA"]
+    queues = [row.queue_id for row in plan.before.queues if row.topic == "PaymentsA"]
+    assert made["PaymentsA"]["readQueueNums"] == max(queues) + 1
 
 
 @pytest.mark.parametrize(
