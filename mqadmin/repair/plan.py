@@ -12,7 +12,7 @@ from broker.errors import RemoteProtocolError, StoreError, StorePathError
 from broker.store.format import config, indexfile, state
 from broker.store.format.commitlog import RECORD, LogRecord, read_record
 from broker.store.format.consumequeue import BATCH_FILE_SIZE, FILE_SIZE, UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.configs import BACKUP, decode_file
+from mqadmin.inspector.configs import BACKUP, decode_file, keep_valid_offsets
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.directory import StoreDirectory
@@ -27,7 +27,6 @@ from mqadmin.inspector.verify.queue_checks import usual_lengths
 from mqadmin.inspector.verify.verdict import Mismatch
 from mqadmin.inspector.verify.verifier import Progress, Verification, VerifyOptions, verify
 from mqadmin.repair.filler import LEAST
-from mqadmin.repair.offset_entries import keep_valid_offsets
 from mqadmin.repair.survey import Arrangement, ReorderedQueue, Survey, arrange
 
 INDEX_KINDS: Final = frozenset(

@@ -19,7 +19,7 @@ from broker.errors import ConfigError, StoreError, StoreLockedError
 from broker.store.format import config, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import RECORD, encode_blank, file_name
-from mqadmin.inspector.configs import BACKUP
+from mqadmin.inspector.configs import BACKUP, keep_valid_offsets
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import open_bytes, read_all
@@ -35,7 +35,6 @@ from mqadmin.repair.derived_files.build_timers import TIMER_FILES, TimerBuilder,
 from mqadmin.repair.derived_files.rebuild import rebuild
 from mqadmin.repair.files import Output
 from mqadmin.repair.filler import fillers
-from mqadmin.repair.offset_entries import keep_valid_offsets
 from mqadmin.repair.plan import BEYOND_REPAIR, RepairPlan, Step, make_plan
 
 DAMAGED: Final = "damaged"

@@ -72,7 +72,7 @@ class FlushConsumeQueueService:
     def sync(self, *, thorough: bool) -> None:
         """Sync the dirty queues; ``thorough``: also those with few dirty pages.
 
-        Runs in the worker, beside the thread that appends.
+        Runs in the worker, in parallel with the thread that appends.
         """
         timestamp = self._reput.last_store_timestamp
         self._queues.sync(0 if thorough else self._config.flush_consume_queue_least_pages)

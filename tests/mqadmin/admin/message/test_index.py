@@ -106,7 +106,7 @@ class TestTake:
         assert hits.take(reply(*batch), QUESTION) == 100
 
     def test_a_response_cut_to_its_size_leads_to_its_oldest_time(self):
-        """Our broker limits the bytes of a response and says so in the remark."""
+        """Our broker limits the bytes of a response; the remark of a shortened one shows that."""
         hits = BrokerHits("a", "b:1")
         remark = "cut to 2 of 9 messages: narrow the time range"
         assert hits.take(reply(message(5), message(6), remark=remark), QUESTION) == 5
