@@ -1,12 +1,13 @@
 """Configuration files, and their backups."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.store.format.timer import TimerCheckpoint, encode_timer_checkpoint
-from mqadmin.inspector.configs import config_rows, read_topics
+from mqadmin.inspector.configs import config_rows, decode_file, keep_valid_offsets, read_topics
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import ConfigRow, DamageRow
@@ -81,3 +82,28 @@ def test_a_topic_narrows_the_tables(root: Path) -> None:
 def test_a_store_without_config_has_none(made: Any) -> None:
     assert list(config_rows(StoreDirectory(made.root))) == []
     assert read_topics(StoreDirectory(made.root)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kept"),
+    [
+        ("delayOffset.json", {"1": 5, "x": 6, "2": "y", "3": "7"}, {"1": 5, "3": 7}),
+        ("lmqConsumerOffset.json", {"%LMQ%a@g": {"0": 3, "1": None}, "b": 1}, {"%LMQ%a@g": {0: 3}}),
+        ("topics.json", {}, None),
+    ],
+)
+def test_valid_offsets_are_kept_and_others_left_out(
+    name: str, content: object, kept: dict[str, object] | None
+) -> None:
+    text = keep_valid_offsets(name, json.dumps({"offsetTable": content}).encode())
+    if kept is None:
+        assert text is None
+    else:
+        assert text is not None
+        table = decode_file(name, text.encode())["offsetTable"]
+        assert {str(key): value for key, value in table.items()} == kept
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"offsetTable":7}', b'{"dataVersion":[]}'])
+def test_a_file_that_has_another_defect_is_not_reduced(data: bytes) -> None:
+    assert keep_valid_offsets("consumerOffset.json", data) is None
