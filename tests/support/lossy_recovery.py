@@ -58,7 +58,7 @@ def lose_everything(root: Path, rng: random.Random) -> None:
 def lose_everything_and_a_record(root: Path, rng: random.Random) -> None:
     """The queue offsets of the records then have gaps: such a queue takes the slow path."""
     lose_everything(root, rng)
-    for path in (root / "commitlog").iterdir():
+    for path in sorted((root / "commitlog").iterdir()):
         data = bytearray(path.read_bytes())
         found = [match.start() for match in re.finditer(rb"\xda\xa3\x20\xa7", data)]
         for at in rng.sample(found, min(3, len(found))):
@@ -71,7 +71,7 @@ def lose_a_queue(root: Path, rng: random.Random) -> None:
 
 
 def lose_ends_of_files(root: Path, rng: random.Random) -> None:
-    for path in [*(root / "consumequeue").rglob("0*"), *(root / "index").iterdir()]:
+    for path in sorted([*(root / "consumequeue").rglob("0*"), *(root / "index").iterdir()]):
         if path.is_file() and rng.random() < 0.5:
             data = bytearray(path.read_bytes())
             start = rng.randrange(len(data))
@@ -80,7 +80,7 @@ def lose_ends_of_files(root: Path, rng: random.Random) -> None:
 
 
 def flip_bits(root: Path, rng: random.Random) -> None:
-    files = [path for path in root.rglob("[0-9]*") if path.is_file()]
+    files = sorted(path for path in root.rglob("[0-9]*") if path.is_file())
     for _ in range(rng.randrange(1, 6)):
         path = rng.choice(files)
         data = bytearray(path.read_bytes())
@@ -91,7 +91,7 @@ def flip_bits(root: Path, rng: random.Random) -> None:
 def lose_sectors(root: Path, rng: random.Random) -> None:
     """A power failure: some sectors of the log were never written."""
     lose_everything(root, rng)
-    for path in (root / "commitlog").iterdir():
+    for path in sorted((root / "commitlog").iterdir()):
         data = bytearray(path.read_bytes())
         for _ in range(8):
             start = 512 * rng.randrange(len(data) // 512)
@@ -164,9 +164,9 @@ def assert_the_same(stores, inner, tmp_path, rng, monkeypatch, lose, way) -> Non
         with monkeypatch.context() as patch:
             used = dispatch(patch)
             found.append((recover(stores, other), content(other)))
-    # Runs leave queues whose first records are lost: of a short log possibly all.
+    # Runs leave queues that lack records: after many losses, or in a short log, possibly all.
     assert used
-    assert sum(used) > 0 or found[-1][0][1] < 100
+    assert sum(used) > 0 or lose is lose_sectors or found[-1][0][1] < 100
     (slow_report, slow), (quick_report, quick) = found
     assert quick_report == slow_report
     assert [name for name in {*slow, *quick} if slow.get(name) != quick.get(name)] == []
