@@ -2,12 +2,14 @@
 
 All name servers are notified in parallel. A failure is logged, and that name server gets the whole
 table in the next round (``registerNameServerPeriod``, 30 s by default; 1 to 30 s while one fails).
+With ``forceRegister=false`` a round of a master asks each name server first (QUERY_DATA_VERSION,
+which counts as a heartbeat), and sends the table only to those that have another version.
 A change announces only the changed topics; changes made during an announcement are sent together
 in the next one to that name server. Requests wait for announcements, but never for a name server
 that is known to fail.
 
-**Source:** RocketMQ BrokerController#registerBrokerAll, #registerIncrementBrokerData,
-BrokerOuterAPI.
+**Source:** RocketMQ BrokerController#registerBrokerAll, #needRegister,
+#registerIncrementBrokerData, BrokerOuterAPI.
 """
 
 import asyncio
@@ -122,14 +124,34 @@ class Registrar:
         for task in late:
             self._note_failing(awaited[task], f"no answer within {ANNOUNCE_WAIT_MS} ms")
 
-    async def register_all(self) -> list[str]:
-        """Send the whole table everywhere; return the addresses that accepted it."""
+    async def register_all(self, *, force: bool = True) -> list[str]:
+        """Send the whole table everywhere; return the addresses that accepted it.
+
+        Without ``force`` only to the name servers that have another version of it.
+        """
         if self.before_round is not None:
             await self.before_round()
         if self.suspended:
             return []
+        addresses = name_servers(self._context.config)
+        if not force:
+            changed = await asyncio.gather(*map(self._is_changed, addresses))
+            addresses = [one for one, sent in zip(addresses, changed, strict=True) if sent]
         topics = list(self._context.topics.configs.values())
-        return await self.register_topics(topics)
+        return await self.register_topics(topics, addresses) if addresses else []
+
+    async def _is_changed(self, address: str) -> bool:
+        """Whether a name server needs the table; its failure is reported by the registration."""
+        if address in self._failing:
+            return True
+        version = java_json.dumps(self._context.topics.data_version.to_wire()).encode()
+        command = request(RequestCode.QUERY_DATA_VERSION, self._identity(), version)
+        try:
+            timeout_ms = self._context.config.register_broker_timeout_mills
+            answer = await self._client.call(address, command, timeout_ms)
+        except RocketMQError:
+            return True
+        return answer.code != 0 or answer.ext_fields.get("changed") != "false"
 
     async def _announce_at(self, address: str, entry: Announcement) -> None:
         while entry.topics:
@@ -159,7 +181,9 @@ class Registrar:
                 await asyncio.sleep(RETRY_MS[0] / 1000)
             registered = True
             try:
-                await self.register_all()
+                # A slave gets the master's address with the response to its registration.
+                config = self._context.config
+                await self.register_all(force=config.force_register or config.is_slave)
             except Exception:
                 # Only this task renews the registration: one failed round must not end it.
                 registered = False
@@ -169,14 +193,16 @@ class Registrar:
             else:
                 pause_ms, retry_ms = period_ms, RETRY_MS[0]
 
-    async def register_topics(self, topics: list[TopicConfig]) -> list[str]:
-        """Register the broker with these topics at every name server.
+    async def register_topics(
+        self, topics: list[TopicConfig], addresses: list[str] | None = None
+    ) -> list[str]:
+        """Register the broker with these topics at the name servers, by default at every one.
 
         Returns the addresses that answered.
         """
-        return await self._ask_everywhere(
-            await self._registration(topics), self._context.config.register_broker_timeout_mills
-        )
+        make = await self._registration(topics)
+        timeout_ms = self._context.config.register_broker_timeout_mills
+        return await self._ask_everywhere(make, timeout_ms, addresses)
 
     async def _registration(self, topics: list[TopicConfig]) -> "MakeRequest":
         if len(topics) > ENCODED_AT_ONCE:
@@ -229,8 +255,11 @@ class Registrar:
         text = java_json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
         return text.encode()
 
-    async def _ask_everywhere(self, make: "MakeRequest", timeout_ms: float) -> list[str]:
-        addresses = name_servers(self._context.config)
+    async def _ask_everywhere(
+        self, make: "MakeRequest", timeout_ms: float, addresses: list[str] | None = None
+    ) -> list[str]:
+        if addresses is None:
+            addresses = name_servers(self._context.config)
         results = await asyncio.gather(
             *(self._ask(address, make(), timeout_ms) for address in addresses)
         )

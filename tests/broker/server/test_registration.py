@@ -9,6 +9,7 @@ import pytest
 from broker.common.topic import TopicConfig
 from broker.errors import ConnectError
 from broker.remoting.protocol.body.namesrv.register import RegisterBrokerBody
+from broker.remoting.protocol.body.version import DataVersion
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import response
 from broker.remoting.protocol.header.fields import decode_header_fields
@@ -24,6 +25,7 @@ class FakeClient:
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, object]] = []
+        self.versions: dict[str, int] = {}
         self.down: set[str] = set()
         self.refusing: set[str] = set()
         self.gate: asyncio.Event | None = None
@@ -39,6 +41,10 @@ class FakeClient:
         if address in self.down:
             raise ConnectError(f"{address}: refused", address=address)
         self.requests.append((address, command))
+        if command.code == RequestCode.QUERY_DATA_VERSION:
+            asked = DataVersion.from_bytes(command.body)
+            same = asked.counter == self.versions.get(address)
+            return response(command, ext={"changed": "false" if same else "true"})
         return response(command, 1 if address in self.refusing else 0, "no")
 
     def tables(self, address: str) -> list[set[str]]:
@@ -91,6 +97,39 @@ def test_the_permission_of_the_broker_limits_the_registered_one(make_desk, run) 
     assert topics(client.requests[0][1])["Orders"].perm == 4
 
 
+def test_only_name_servers_with_another_version_get_the_table_unless_forced(registrar, run) -> None:
+    client, context = registrar.client, registrar.desk.context
+
+    def asked() -> list[tuple[str, int]]:
+        codes = [(address, command.code) for address, command in client.requests]
+        client.requests.clear()
+        return codes
+
+    query, register = RequestCode.QUERY_DATA_VERSION, RequestCode.REGISTER_BROKER
+    run(registrar.register_all())
+    assert asked() == [(A, register), (B, register)]
+    client.versions = {A: context.topics.data_version.counter}
+    assert run(registrar.register_all(force=False)) == [B]
+    assert asked() == [(A, query), (B, query), (B, register)]
+    client.versions[B] = context.topics.data_version.counter
+    assert run(registrar.register_all(force=False)) == []
+    assert asked() == [(A, query), (B, query)]
+    context.topics.ensure("New", 4)
+    assert run(registrar.register_all(force=False)) == [A, B]
+    assert asked() == [(A, query), (B, query), (A, register), (B, register)]
+    client.versions = {}
+    client.down.add(A)
+    assert run(registrar.register_all(force=False)) == [B]
+    client.down.clear()
+    client.versions = {
+        A: context.topics.data_version.counter,
+        B: context.topics.data_version.counter,
+    }
+    asked()
+    assert run(registrar.register_all(force=False)) == [A]  # it failed before
+    assert asked() == [(B, query), (A, register)]
+
+
 def test_name_server_that_is_down_does_not_hold_up_the_others(registrar, caplog, run) -> None:
     registrar.client.down = {A}
     assert run(registrar.register_all()) == [B]
@@ -118,13 +157,13 @@ def test_an_error_in_one_round_does_not_end_registration(
         again = asyncio.Event()
         register_all = registrar.register_all
 
-        async def broken():
+        async def broken(**options):
             nonlocal failing
             if failing:
                 failing = False
                 raise ValueError("a topic that cannot be encoded")
             again.set()
-            return await register_all()
+            return await register_all(**options)
 
         monkeypatch.setattr(registrar, "register_all", broken)
         await asyncio.wait_for(again.wait(), 20)
