@@ -36,6 +36,7 @@ log = logging.getLogger("broker.server")
 FIRST_REPEAT_MS: Final = 10_000  # as in Java
 RETRY_MS: Final = (1_000, 30_000)  # first and longest pause while a name server fails
 UNREGISTER_TIMEOUT_MS: Final = 3_000
+NOT_ACTIVE_MS: Final = 10_000  # without the heartbeats of enableSlaveActingMaster, as in Java
 ANNOUNCE_WAIT_MS: Final = 500  # longest wait of a topic change for name servers
 ENCODED_AT_ONCE: Final = 1_000  # topics; larger tables are encoded in a thread
 
@@ -209,16 +210,17 @@ class Registrar:
             body = await asyncio.get_running_loop().run_in_executor(None, self.body, topics)
         else:
             body = self.body(topics)
+        acting = self._context.settings.ha.enable_slave_acting_master
         ext = {
             **self._identity(),
             "haServerAddr": self.ha_address(),
             "compressed": "false",
             # Java masks the CRC to a positive int.
             "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
-            "enableActingMaster": format_value(
-                self._context.settings.ha.enable_slave_acting_master
-            ),
+            "enableActingMaster": format_value(acting),
         }
+        if acting:
+            ext["heartbeatTimeoutMillis"] = str(NOT_ACTIVE_MS)
         return lambda: request(RequestCode.REGISTER_BROKER, dict(ext), body)
 
     def _identity(self) -> dict[str, str]:

@@ -5,13 +5,16 @@ as master: consumers read, lock queues and keep offsets there. It stores nothing
 transactions and revived pops wait for the master, as in Java without enableRemoteEscape. When the
 master starts again, it takes over the offsets that were committed meanwhile, before it registers.
 
-The members are known from NOTIFY_MIN_BROKER_ID_CHANGE, and from a question every second.
+The members are known from NOTIFY_MIN_BROKER_ID_CHANGE, and from a question every second. So that a
+master that hangs is missed soon, each broker sends a heartbeat every second, and name servers
+remove it after 10 s without one, else after 120 s without a registration.
 
 **Source:** RocketMQ BrokerController#updateMinBroker, #onMinBrokerChange, #syncBrokerMemberGroup,
-BrokerPreOnlineService#syncMetadataReverse.
+#sendHeartbeat, BrokerPreOnlineService#syncMetadataReverse.
 """
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -23,7 +26,10 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.header.broker import NotifyMinBrokerIdChangeRequestHeader
 from broker.remoting.protocol.header.fields import encode_header_fields
-from broker.remoting.protocol.header.namesrv.route import GetBrokerMemberGroupRequestHeader
+from broker.remoting.protocol.header.namesrv.route import (
+    BrokerHeartbeatRequestHeader,
+    GetBrokerMemberGroupRequestHeader,
+)
 from broker.server.configuration.config import name_servers
 from broker.server.ha.slave_synchronize import Caller
 from broker.server.ha.tasks import cancel
@@ -38,24 +44,36 @@ TIMEOUT_MS: Final = 3_000
 MASTER_ID: Final = 0
 
 
+class Client(Caller, Protocol):
+    """The part of RemotingClient that is needed."""
+
+    async def oneway(self, address: str, command: RemotingCommand, timeout_ms: float) -> None:
+        """Send a one-way request."""
+        ...
+
+
 class MasterAddresses(Protocol):
-    """Where a slave finds its master; Registrar keeps it."""
+    """Where a slave finds its master; Registrar keeps it.
+
+    ``suspended``: this broker is a fenced master, which name servers shall forget.
+    """
 
     master_address: str
     master_ha_address: str
+    suspended: bool
 
 
 class MemberGroup:
     """The members of one broker name, as this broker knows them."""
 
     def __init__(
-        self, context: "BrokerContext", client: Caller, addresses: MasterAddresses
+        self, context: "BrokerContext", client: Client, addresses: MasterAddresses
     ) -> None:
         self.min_broker_id: int | None = None
         self._context = context
         self._client = client
         self._addresses = addresses
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def enabled(self) -> bool:
@@ -69,13 +87,15 @@ class MemberGroup:
         return self.enabled and config.is_slave and self.min_broker_id == config.broker_id
 
     def start(self) -> None:
-        """Ask for the members periodically."""
+        """Send heartbeats and ask for the members periodically."""
         if self.enabled:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            loop = asyncio.get_running_loop()
+            self._tasks = [loop.create_task(self._run()), loop.create_task(self._heartbeats())]
 
     async def stop(self) -> None:
-        """Stop to ask."""
-        await cancel(self._task)
+        """Stop both."""
+        for task in self._tasks:
+            await cancel(task)
 
     async def _run(self) -> None:
         while True:
@@ -88,6 +108,25 @@ class MemberGroup:
                     )
                 )
             await asyncio.sleep(PERIOD_MS / 1000)
+
+    async def _heartbeats(self) -> None:
+        while True:
+            if not self._addresses.suspended:
+                addresses = name_servers(self._context.config)
+                await asyncio.gather(*map(self._send_heartbeat, addresses))
+            await asyncio.sleep(PERIOD_MS / 1000)
+
+    async def _send_heartbeat(self, address: str) -> None:
+        config = self._context.config
+        header = BrokerHeartbeatRequestHeader(
+            cluster_name=config.broker_cluster_name,
+            broker_addr=self._context.address,
+            broker_name=config.broker_name,
+            broker_id=config.broker_id,
+        )
+        command = request(RequestCode.BROKER_HEARTBEAT, encode_header_fields(header))
+        with contextlib.suppress(RocketMQError):  # the registration reports it
+            await self._client.oneway(address, command, PERIOD_MS)
 
     async def _members(self) -> dict[int, str]:
         """Return broker id → address from the first name server that answers, {} without one."""

@@ -25,10 +25,10 @@ from broker.remoting.protocol.header.fields import encode_header_fields
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import access_rules
 from broker.server.ha.durability import PutDurability
-from broker.server.ha.member_group import MemberGroup
+from broker.server.ha.member_group import Client, MemberGroup
 from broker.server.ha.replica_policy import policy_of
 from broker.server.ha.service import HAService
-from broker.server.ha.slave_synchronize import Caller, SlaveSynchronize
+from broker.server.ha.slave_synchronize import SlaveSynchronize
 from broker.server.ha.tasks import cancel
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Replication:
     """The HA side of a broker, master or slave."""
 
     def __init__(
-        self, context: "BrokerContext", clock: Clock, client: Caller, registrar: "Registrar"
+        self, context: "BrokerContext", clock: Clock, client: Client, registrar: "Registrar"
     ) -> None:
         settings = context.settings
         self._config = settings.ha

@@ -55,3 +55,20 @@ def test_a_slave_acts_for_its_master_and_the_master_takes_the_offsets_back(
         await group.namesrv.close()
 
     run(main())
+
+
+def test_name_servers_miss_a_master_that_hangs_after_ten_seconds(tmp_path: Path, run) -> None:
+    async def main() -> None:
+        group = Group(tmp_path)
+        await group.namesrv.start([("127.0.0.1", 0)])
+        master = await group.broker("master")
+        (live,) = group.namesrv.routes.live.values()
+        assert live.timeout_ms == 10_000
+        registered_ms = live.updated_ms
+        # the registration is renewed after 10 s only
+        await until(lambda: live.updated_ms >= registered_ms + 100)
+        await group.client.close()
+        await master.close()
+        await group.namesrv.close()
+
+    run(main())
