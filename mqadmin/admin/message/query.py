@@ -221,7 +221,7 @@ class MessageQueries:
         """Explain why a physical offset has no message: outside the log, or inside a record."""
         try:
             runtime = self._admin.call(address, RequestCode.GET_BROKER_RUNTIME_INFO).value.table
-            low = int(runtime["commitLogMinOffset"])
+            low = max(0, int(runtime["commitLogMinOffset"]))  # -1 for an empty log
             high = int(runtime["commitLogMaxOffset"])
         except (RocketMQError, KeyError, ValueError):
             if isinstance(error, BrokerError):

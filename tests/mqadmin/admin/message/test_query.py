@@ -220,6 +220,13 @@ class TestId:
         assert result.kind == "notFound"
         assert "no message starts at physical offset 5" in result.detail
 
+    def test_in_an_empty_log(self, admin, broker_a):
+        for begin in (0, -1):  # -1: a Java broker without a file, and ours
+            broker_a.log_begin = begin
+            result = admin.message.query_id(offset_msg_id(broker_a.address, 0))
+            assert result.kind == "notWritten"
+            assert result.detail.endswith("is empty")
+
     def test_above_the_log(self, admin, broker_a):
         result = admin.message.query_id(offset_msg_id(broker_a.address, 5_000))
         assert result.kind == "notWritten"
