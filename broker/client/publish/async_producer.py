@@ -113,11 +113,10 @@ class AsyncProducer(AsyncStartable):
     async def start(self) -> None:
         """Start the shared work and register the group; ClientError for a reserved group.
 
-        The brokers of ``topics`` and of the template topic (``create_topic_key``) know the group
-        from then on. Routes that cannot be loaded now are loaded by the poll.
+        The brokers of ``topics`` know the group from then on. Routes that cannot be loaded now are
+        loaded by the poll.
 
-        **Source:** RocketMQ ``DefaultMQProducerImpl#start`` (4.9: the template),
-        ``#initTopicRoute`` (5.x: ``topics``).
+        **Source:** RocketMQ ``DefaultMQProducerImpl#start``, ``#initTopicRoute``.
         """
         if self.state is not ServiceState.CREATE_JUST:
             raise ClientError(f"producer {self.group} is {self.state.value}: it starts once")
@@ -171,8 +170,8 @@ class AsyncProducer(AsyncStartable):
         return self._instance
 
     def publish_topics(self) -> Iterable[str]:
-        """Return the topics given or sent to so far, and the template (names on the wire)."""
-        return self._topics | ({self.config.create_topic_key} - {""})
+        """Return the topics given or sent to so far (names on the wire)."""
+        return self._topics
 
     # ---- sending
 

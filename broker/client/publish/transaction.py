@@ -96,6 +96,13 @@ class AsyncTransactionProducer(AsyncProducer):
         self._check_slots = asyncio.Semaphore(CHECK_THREADS)
         self._waiting_checks = 0
 
+    def publish_topics(self) -> Iterable[str]:
+        """Return the topics given or sent to so far, and the template (``create_topic_key``).
+
+        **Source:** RocketMQ 4.9 ``DefaultMQProducerImpl#start`` (5.x: the given topics only).
+        """
+        return {*super().publish_topics(), self.config.create_topic_key} - {""}
+
     def _register(self, instance: MQClientInstance) -> None:
         super()._register(instance)
         # before the first heartbeat: a broker may ask as soon as it knows the group

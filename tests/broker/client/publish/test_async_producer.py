@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -384,11 +383,9 @@ def test_a_route_is_asked_once_for_a_thousand_sends_then_every_thirty_seconds() 
     async def main(producer: AsyncProducer) -> None:
         for _ in range(1_000):
             await producer.send(Message("T", b"x"))
-        topics = Counter(command.ext_fields["topic"] for _, command in cluster.asked)
-        assert topics == {"T": 1, "TBW102": 1}
+        assert len(cluster.asked) == 1
         await asyncio.sleep(95)
-        topics = Counter(command.ext_fields["topic"] for _, command in cluster.asked)
-        assert topics == {"T": 4, "TBW102": 4}
+        assert len(cluster.asked) == 4
 
     run(cluster, main)
 
