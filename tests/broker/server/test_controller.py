@@ -472,9 +472,9 @@ def test_tables_that_cannot_be_written_do_not_stop_the_broker(
     announced: set[str] = set()
     register = Registrar.register_topics
 
-    async def note(self, topics):
+    async def note(self, topics, *addresses):
         announced.update(config.topic_name for config in topics)
-        return await register(self, topics)
+        return await register(self, topics, *addresses)
 
     monkeypatch.setattr(Registrar, "register_topics", note)
     run(main())
