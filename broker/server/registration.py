@@ -138,8 +138,10 @@ class Registrar:
         if not force:
             changed = await asyncio.gather(*map(self._is_changed, addresses))
             addresses = [one for one, sent in zip(addresses, changed, strict=True) if sent]
+            if not addresses:
+                return []
         topics = list(self._context.topics.configs.values())
-        return await self.register_topics(topics, addresses) if addresses else []
+        return await self.register_topics(topics, addresses)
 
     async def _is_changed(self, address: str) -> bool:
         """Whether a name server needs the table; its failure is reported by the registration."""
