@@ -135,10 +135,8 @@ class ReceivedRecords:
             record = peek_replicated(data, position, offset)
             if record is None:
                 size = check_record(data, position)
-                if size in (
-                    BLANK_HERE,
-                    BAD_BLANK,
-                ):  # ``data`` does not extend to the end of the file
+                # ``data`` need not extend to the end of the file: the length is checked here.
+                if size in (BLANK_HERE, BAD_BLANK):
                     if decode_blank(data, position) != rest_of_file:
                         raise self._invalid(offset, "a blank record of a wrong length")
                     if rest_of_file > self._max_record_size:
