@@ -160,7 +160,7 @@ class MessageStore:
                 disk, os.path.join(root, INDEX_DIR), config.max_hash_slot_num, config.max_index_num
             )
             self.index.now_ms = self.clock.now_ms
-        self.checkpoint = StoreCheckpoint(disk, os.path.join(root, CHECKPOINT))
+        self.checkpoint = StoreCheckpoint(disk, os.path.join(root, CHECKPOINT), self.flags)
         self.manifest = StoreManifest(disk, root)
 
     def _build_services(self, defer: Defer | None, notify: Notify | None) -> None:
@@ -377,7 +377,7 @@ class MessageStore:
     def shutdown(self) -> None:
         """Stop: dispatch and flush everything, remove the preallocated file, release the lock.
 
-        If a sync fails, ``abort`` stays, so that the next start recovers as after a crash.
+        If a sync fails or failed before, ``abort`` stays: the next start recovers as after a crash.
 
         **Source:** RocketMQ DefaultMessageStore#shutdown.
         """
@@ -424,7 +424,7 @@ class MessageStore:
             _log.error("%s stays, the next start recovers as after a crash: %s", ABORT, error)
 
     def _flush_everything(self) -> bool:
-        """Dispatch and sync all files; False if a sync failed or records are not dispatched."""
+        """Dispatch and sync all files; False if a sync has failed or records are not dispatched."""
         try:
             self.log.write_gathered()
             if not self.flusher.flush():
@@ -438,7 +438,7 @@ class MessageStore:
         except (OSError, StoreError) as error:
             self.faults.sync_failed(f"sync during shutdown failed: {error}")
             return False
-        return self.reput.offset >= self.log.max_offset
+        return self.reput.offset >= self.log.max_offset and not self.flags.sync_failed
 
     def _close_files(self) -> None:
         if self.index is not None:

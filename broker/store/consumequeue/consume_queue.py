@@ -455,7 +455,7 @@ class ConsumeQueue:
         """Advance the end of the queue to ``queue_offset``; False if its unit is already stored."""
         if unit[0] + unit[1] <= self.max_physical_offset or queue_offset < self.max_offset:
             return False
-        if self.max_offset == 0 and queue_offset > 0 and not self.files.files:
+        if self.max_offset == 0 and queue_offset > 0 and not self.files.find(0):
             self._begin_at(queue_offset)
         while self.max_offset < queue_offset:
             # A gap left by corruption: later units must keep their queue offsets (Java appends
@@ -484,26 +484,36 @@ class ConsumeQueue:
         return file
 
     def _begin_at(self, queue_offset: int) -> None:
-        """Start an empty queue above 0: filler units from the start of the file to the offset."""
+        """Start an empty queue above 0: filler units from the start of the file to the offset.
+
+        If this fails, the queue stays empty; the next unit tries again.
+        """
         start = queue_offset * UNIT_SIZE // self._size * self._size
-        file = self.files.create(start)
+        file = self.files.find(start) or self.files.create(start)
         fillers = (queue_offset * UNIT_SIZE - start) // UNIT_SIZE
         file.reserve_ahead(fillers * UNIT_SIZE)
         file.mapping[: fillers * UNIT_SIZE] = encode_fillers(fillers)
-        self.min_offset = queue_offset
-        next_offset = self.next_offset
-        self._set_end(queue_offset)
-        self.next_offset = max(next_offset, queue_offset)
+        self.min_offset = self.max_offset = queue_offset
+        self.next_offset = max(self.next_offset, queue_offset)
+        self._enter_file(file)
 
     def _next_file(self) -> None:
+        """Continue in the file of the next unit, without a look at the file before it.
+
+        That file may have to be mapped again, which can fail.
+        """
         files = self.files
-        start = self.max_offset * UNIT_SIZE // self._size * self._size
-        if not files.files or files.files[-1].start < start:
-            files.create(start)
-        # _set_end resets next_offset; the offsets of records not yet dispatched stay allocated.
-        next_offset = self.next_offset
-        self._set_end(self.max_offset)
-        self.next_offset = max(next_offset, self.max_offset)
+        end = self.max_offset * UNIT_SIZE
+        file = files.find(end) or files.create(end // self._size * self._size)
+        if self._file is not None:
+            self._file.written = self._size
+        self._enter_file(file)
+
+    def _enter_file(self, file: MappedFile) -> None:
+        """Make ``file`` the current one, which gets the next unit; that unit reserves its space."""
+        self._file = file
+        self._position = file.written = self.max_offset * UNIT_SIZE - file.start
+        self._limit = 0
 
     def _set_end(self, queue_offset: int) -> None:
         """Make ``queue_offset`` the end: set current file, position and end of the last record."""

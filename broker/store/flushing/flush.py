@@ -25,6 +25,7 @@ from typing import Final
 from broker.errors import DescriptorLimitError
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
+from broker.store.faults.running_flags import RunningFlags
 from broker.store.flushing.wake_signal import WakeSignal
 from broker.store.flushing.worker import supervised_thread
 from broker.store.format.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
@@ -52,12 +53,14 @@ _TIMEOUT: Final = PutMessageStatus.FLUSH_DISK_TIMEOUT
 class StoreCheckpoint:
     """The checkpoint file: the storeTimestamps (ms) up to which log, queues and index are synced.
 
-    A value advances only after the sync that it records.
+    A value advances only after the sync that it records. After a failed sync of any file the
+    checkpoint stays as it is: the kernel may have dropped the pages, and later syncs succeed.
     """
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, flags: RunningFlags) -> None:
         self._disk = disk
         self._path = path
+        self._flags = flags
         self._lock = threading.Lock()
         self.value = Checkpoint()
         self._stored = Checkpoint()
@@ -90,6 +93,8 @@ class StoreCheckpoint:
         """Write and sync the file if a value has changed or the file is missing."""
         with self._lock:
             value = self.value
+            if self._flags.sync_failed:
+                return
             if value == self._stored and self._disk.exists(self._path):
                 return
             fd = self._disk.open(self._path, create=True)

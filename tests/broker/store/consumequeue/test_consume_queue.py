@@ -1,5 +1,6 @@
 """A queue's units: places, holes, bounds, ends."""
 
+import errno
 import os
 
 import pytest
@@ -213,6 +214,54 @@ def test_a_full_disk_changes_nothing(make, faulty_disk):
     del faulty_disk.fail["reserve"]
     assert queue.append(10, 2000, 100, 1)
     assert queue.unit(10) == (2000, 100, 1)
+
+
+def test_a_roll_that_cannot_map_a_file_keeps_the_allocated_offsets(make, faulty_disk):
+    """Two messages got one queue offset: the queue forgot those that were not dispatched."""
+    queue = make(faulty_disk)
+    fill(queue, UNITS)
+    queue.ensure_capacity(UNITS + 2)
+    queue.next_offset = UNITS + 3
+    queue.release_mappings()
+    faulty_disk.fail["map"] = OSError(errno.EIO, "Input/output error")
+    with pytest.raises(OSError, match="Input/output error"):
+        queue.append(UNITS, 2000, 100, 1)
+    assert (queue.max_offset, queue.next_offset) == (UNITS, UNITS + 3)
+    del faulty_disk.fail["map"]
+    fill(queue, 3, start=UNITS)
+    assert (queue.max_offset, queue.next_offset) == (UNITS + 3, UNITS + 3)
+    assert make().unit(UNITS + 2) == (1000 + (UNITS + 2) * 100, 100, UNITS + 2)
+
+
+def test_a_roll_does_not_read_the_file_before_it(make, faulty_disk):
+    queue = make(faulty_disk)
+    fill(queue, UNITS)
+    queue.ensure_capacity(UNITS)
+    queue.files.files[0].release_mapping()
+    faulty_disk.fail["map"] = OSError(errno.EIO, "Input/output error")
+    fill(queue, 1, start=UNITS)
+    assert (queue.max_offset, queue.max_physical_offset) == (UNITS + 1, 1100 + UNITS * 100)
+
+
+@pytest.mark.parametrize("call", range(1, 12))
+def test_a_queue_that_fails_to_begin_above_0_begins_there_later(tmp_path, faulty_disk, call):
+    size = 1024 * UNIT_SIZE
+    files = MappedFileQueue(faulty_disk, str(tmp_path / "q"), size, reserve_ahead=True)
+    queue = ConsumeQueue(Topic("T"), 0, files, lambda queue: None)
+    queue.load()
+    offset = 1024 + 600
+    queue.next_offset = offset + 2
+    faulty_disk.fail_call = len(faulty_disk.calls) + call
+    try:
+        queue.append(offset, 5000, 100, 1)
+    except (OSError, DiskFullError):
+        assert (queue.max_offset, queue.next_offset) == (0, offset + 2)
+        assert queue.append(offset, 5000, 100, 1)
+    assert queue.append(offset + 1, 5100, 100, 2)
+    assert (queue.min_offset, queue.max_offset, queue.next_offset) == (offset, *[offset + 2] * 2)
+    assert queue.unit(offset) == (5000, 100, 1)
+    queue.close()
+    assert os.listdir(tmp_path / "q") == [f"{size:020d}"]
 
 
 def test_a_sync_covers_new_data(make, faulty_disk):

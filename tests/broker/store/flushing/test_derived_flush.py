@@ -2,10 +2,13 @@
 
 import errno
 import threading
+from pathlib import Path
 
 import pytest
 
 from broker.store import message_store
+from broker.store.format.checkpoint import decode_checkpoint
+from broker.store.recovery.store_recovery import SYNC_FAILED
 from tests.support.crash_script import InlineWorker
 
 
@@ -90,6 +93,31 @@ def test_all_dirty_queues_are_flushed_once_per_thorough_interval(threadless, sto
     put_dispatched(store, inner(), stores.clock)
     store.worker.fire()
     assert store.checkpoint.value.logics_msg_timestamp == second, "the interval starts again"
+
+
+@pytest.mark.parametrize("first", ["queues", "index"])
+def test_no_checkpoint_and_no_clean_stop_after_a_failed_sync(
+    threadless, stores, inner, faulty_disk, first
+):
+    """The kernel may drop the pages of a failed sync; the next sync of the file succeeds."""
+    store = stores.start(disk=faulty_disk)
+    stores.clock.advance(store.config.flush_consume_queue_thorough_interval)
+    put_dispatched(store, inner(properties={"KEYS": "k"}), stores.clock)
+    before = store.checkpoint.value
+    faulty_disk.fail["sync_data"] = OSError(errno.EIO, "Input/output error")
+    if first == "queues":
+        store.worker.fire()
+    else:
+        store.worker.run(store.index.files[-1].sync)
+    del faulty_disk.fail["sync_data"]
+    assert store.flags.sync_failed
+    stores.clock.advance(store.config.flush_consume_queue_thorough_interval)
+    store.worker.fire()
+    path = Path(store.config.root, "checkpoint")
+    assert not path.exists() or decode_checkpoint(path.read_bytes()) == before
+    store.shutdown()
+    assert not path.exists() or decode_checkpoint(path.read_bytes()) == before
+    assert Path(store.config.root, "abort").read_bytes().endswith(SYNC_FAILED)
 
 
 def test_a_full_index_file_is_recorded_in_the_checkpoint(threadless, stores, inner):

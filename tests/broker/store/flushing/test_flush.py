@@ -9,6 +9,7 @@ import pytest
 
 from broker.errors import DiskFullError
 from broker.store.faults.handler import FaultHandler
+from broker.store.faults.running_flags import RunningFlags
 from broker.store.flushing import flush
 from broker.store.flushing.flush import StoreCheckpoint
 from broker.store.format.checkpoint import Checkpoint, decode_checkpoint
@@ -561,14 +562,14 @@ def test_a_broken_checkpoint_counts_as_empty(tmp_path):
     path = tmp_path / "checkpoint"
     path.write_bytes(b"short")
     notes = []
-    checkpoint = StoreCheckpoint(Disk(), str(path))
+    checkpoint = StoreCheckpoint(Disk(), str(path), RunningFlags())
     checkpoint.load(notes)
     assert checkpoint.value == Checkpoint()
     assert len(notes) == 1
 
 
 def test_an_unchanged_checkpoint_is_not_written(tmp_path, faulty_disk):
-    checkpoint = StoreCheckpoint(faulty_disk, str(tmp_path / "checkpoint"))
+    checkpoint = StoreCheckpoint(faulty_disk, str(tmp_path / "checkpoint"), RunningFlags())
     checkpoint.set_physic(5)
     checkpoint.flush()
     calls = len(faulty_disk.calls)
