@@ -260,7 +260,13 @@ class ExpectedState:
         self._check_delivered(found)
         self._check_sent_back(broker, found)
         self._check_lights(found)
-        check_transactions(broker, self.durable_halves(), self.decisions, found)
+        check_transactions(
+            broker,
+            self.durable_halves(),
+            self.decisions,
+            found,
+            power_cuts=0 if self.killed else self.crashes,
+        )
         self._check_popped(broker)
 
     def _check_popped(self, broker: SimBroker) -> None:

@@ -23,6 +23,13 @@ from tests.support.traffic import Traffic
 KEEP = (0.0, 0.5, 1.0)  # shares of the unsynced sectors that happen to reach the disk
 LATER_MS = 3_600_000  # everything that was delayed is due
 DRAWN = ("enablePopBufferMerge", "enableMultiDispatch")
+# For runs whose threads change at any line: the worker flushes as often as requests arrive.
+OFTEN = {
+    "flushIntervalConsumeQueue": "1",
+    "flushConsumeQueueThoroughInterval": "0",
+    "flushIntervalCommitLog": "1",
+    "flushCommitLogLeastPages": "0",
+}
 
 Marks = list[tuple[Any, ...]]
 
@@ -62,7 +69,11 @@ class Image:
     def next_life(self) -> "Recording":
         """A recording that begins on this disk, with the same traffic."""
         recording = self._recording
-        following = Recording(recording.rng, recording.properties["flushDiskType"])
+        following = Recording(
+            recording.rng,
+            recording.properties["flushDiskType"],
+            preempt_lines=recording.preempt_lines,
+        )
         following.properties = recording.properties
         following.disk = self.disk
         following.base = self.disk.copy()
@@ -76,13 +87,18 @@ class Image:
 
 
 class Recording:
-    """The journal of one disk, from an empty or a given one on."""
+    """The journal of one disk, from an empty or a given one on.
 
-    def __init__(self, rng: random.Random, flush: str) -> None:
+    ``preempt_lines``: of :class:`~tests.support.simulated_threads.SimThreads`.
+    """
+
+    def __init__(self, rng: random.Random, flush: str, *, preempt_lines: float = 0.0) -> None:
         self.rng = rng
+        self.preempt_lines = preempt_lines
         # Without multi-dispatch, as by default, records are dispatched together.
         drawn = {name: rng.choice(("true", "false")) for name in DRAWN}
-        self.properties = {"flushDiskType": flush, **drawn}
+        often = OFTEN if preempt_lines else {}
+        self.properties = {"flushDiskType": flush, **drawn, **often}
         self.disk = SimDisk()
         self.base = SimDisk()
         self.marks: Marks = []
@@ -95,14 +111,20 @@ class Recording:
         disk = self.disk
         disk.recording = True
         disk.locked = False
-        with SimBroker(disk, self.rng, self.properties, now_ms=self.now_ms) as broker:
+        with SimBroker(
+            disk,
+            self.rng,
+            self.properties,
+            now_ms=self.now_ms,
+            preempt_lines=self.preempt_lines,
+        ) as broker:
             self.traffic.attach(broker)
             script(self.traffic)
             self.now_ms = broker.clock.now_ms()
             self.ingested += broker.context.ingest.frames
-        disk.recording = True
-        disk.mark("crash", True)
-        disk.recording = False
+            # Before the threads end: a killed process stores nothing while it unwinds.
+            disk.mark("crash", True)
+            disk.recording = False
 
     @property
     def is_serving(self) -> bool:

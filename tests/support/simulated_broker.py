@@ -26,7 +26,7 @@ from broker.store import encoded_batch
 from broker.store.logfile.mapped_file import MappedFile
 from broker.store.message_store import MessageStore
 from broker.store.timer.timer_message_store import TimerMessageStore
-from tests.support.simulated_disk import SimDisk
+from tests.support.simulated_disk import CREATED_MS, SimDisk
 from tests.support.simulated_loop import SimLoop, SimPeer
 from tests.support.simulated_threads import SimThreads
 
@@ -34,7 +34,9 @@ Result = TypeVar("Result")
 
 ROOT = "/sim/store"
 PORT = 10911
-START_MS = 1_700_000_000_000
+START_MS = CREATED_MS
+# A sync lasts up to so long where threads change at any line; the others run meanwhile.
+SYNC_S = 0.02
 DELAY_LEVELS_MS = {1: 1_000, 2: 3_000, 3: 7_000}
 
 # Files of a few KiB, so that a run of a few steps rolls all kinds of them.
@@ -95,12 +97,13 @@ class SimBroker:
         properties: Mapping[str, str],
         *,
         now_ms: int = START_MS,
-        preempt: float = 0.1,
+        preempt_lines: float = 0.0,
     ) -> None:
         self.disk = disk
         self.settings = settings(properties)
         self.clock = ManualClock(now_ms)
-        self.threads = SimThreads(self.clock, rng, preempt=preempt)
+        self._preempt_lines = preempt_lines
+        self.threads = SimThreads(self.clock, rng, preempt_lines=preempt_lines)
         self._installed = ExitStack()
         self._loop: SimLoop | None = None
         self._controller: BrokerController | None = None
@@ -142,6 +145,8 @@ class SimBroker:
             self.settings, clock=self.clock, disk=self.disk, listen=[("127.0.0.1", PORT)]
         )
         self.disk.on_call = self.threads.switch_point
+        if self._preempt_lines:
+            self.disk.on_sync = partial(self.threads.pause, SYNC_S)
         self.run(self._controller.start())
         self.peer = self._loop.connect(PORT)
 
@@ -175,7 +180,7 @@ class SimBroker:
         """Cut the power: later writes of running threads do not reach the journal."""
         self.disk.capture()
         self.disk.recording = False
-        self.disk.on_call = self.disk.fail = None
+        self.disk.on_call = self.disk.on_sync = self.disk.fail = None
         self.threads.abandon()
         loop = self._loop
         assert loop is not None

@@ -25,6 +25,8 @@ from broker.store.logfile.disk import Disk
 from broker.store.logfile.page_reader import PageReader
 
 SECTOR = 512
+# Files are as old as a simulated broker: those from 1970 would have expired.
+CREATED_MS = 1_700_000_000_000
 # Numbers of files, never used twice: an image of a disk shares them with files created later.
 _inode_numbers = itertools.count(11)
 
@@ -36,7 +38,7 @@ class Inode:
         self.number = number
         self.data = bytearray(data)
         self.seen = bytes(data)
-        self.modified_ms = 0
+        self.modified_ms = CREATED_MS
         # The end of the allocated space: a hole follows.
         self.reserved = -(-len(data.rstrip(b"\0")) // SECTOR) * SECTOR
 
@@ -58,7 +60,8 @@ class SimDisk(Disk):
 
     ``fail`` is asked before every call that can fail: ``fail(name, path)`` raises, or returns.
     ``on_call`` is called where the interpreter lock would be given up: before each call, and after
-    a sync. ``capacity`` bounds the bytes that can be reserved.
+    a sync. ``on_sync`` is called while a sync lasts. ``capacity`` bounds the bytes that can be
+    reserved.
     """
 
     def __init__(self, boot: str = "boot-1") -> None:
@@ -72,6 +75,7 @@ class SimDisk(Disk):
         self.capacity = 1 << 40
         self.fail: Callable[[str, str], None] | None = None
         self.on_call: Callable[[], None] | None = None
+        self.on_sync: Callable[[], None] | None = None
         self.calls: Counter[str] = Counter()
         self._open: dict[int, tuple[int, str]] = {}
         self._mapped: dict[int, Inode] = {}
@@ -244,6 +248,9 @@ class SimDisk(Disk):
             # The kernel drops the pages that it could not write, or marks them as clean.
             self._note("forget", number)
             raise
+        if self.on_sync is not None:
+            self.on_sync()
+            self.capture()
         self._changed(self.inodes[number]) if self.recording else None
         self._note("sync", number)
         if self.on_call is not None:

@@ -16,6 +16,7 @@ from tests.support.simulated_threads import SimThreads
 Result = TypeVar("Result")
 Factory = Callable[[], asyncio.Protocol]
 Note = Callable[[RemotingCommand], None] | None
+TOGETHER_SHARE = 0.5  # of connections without vectorized ingest
 
 
 class SimLoop(asyncio.base_events.BaseEventLoop):
@@ -93,6 +94,10 @@ class SimLoop(asyncio.base_events.BaseEventLoop):
         for server in self._servers:
             server.close()
         super().close()
+
+    def draw(self) -> float:
+        """A random number of the run."""
+        return self._threads.rng.random()
 
     def connect(self, port: int) -> "SimPeer":
         """A client of the server on ``port``."""
@@ -178,16 +183,15 @@ class SimPeer:
         self._waiting: dict[int, tuple[Note, asyncio.Future[RemotingCommand]]] = {}
         self.on_request: Callable[[RemotingCommand], None] | None = None
         self._unread: list[bytes] = []
+        # Whether the requests of one iteration arrive in one read.
+        self._together = is_forced() or loop.draw() < TOGETHER_SHARE
         protocol.connection_made(_Transport(loop, self, port))
 
     def call(self, command: RemotingCommand, note: Note = None) -> Awaitable[RemotingCommand]:
-        """Send a request in a separate read; ``note`` is called with the response.
-
-        With vectorized ingest the requests of one iteration arrive in one read.
-        """
+        """Send a request; ``note`` is called with the response."""
         future: asyncio.Future[RemotingCommand] = self._loop.create_future()
         self._waiting[command.opaque] = (note, future)
-        if not is_forced():
+        if not self._together:
             self._loop.call_soon(self._protocol.data_received, encode_frame(command))
             return future
         if not self._unread:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -32,8 +32,10 @@ from broker.common.clock import ManualClock
 from broker.remoting import connection
 from broker.server.processor.send import unique_ids
 
+TraceFunction = Callable[[FrameType, str, Any], Any]
 JOIN_TIMEOUT_S = 30.0
 PID = 12_345  # of the broker: the same in each run
+TICK_SHARE = 0.5  # of switches between lines
 SLOW_SHARE, SLOW_S = 0.02, 0.02  # of readings of the serving clock; more than a turn lasts
 
 
@@ -60,15 +62,24 @@ class _Task:
 class SimThreads:
     """The scheduler; the thread that makes it is the main one.
 
-    ``preempt`` is the probability that another thread runs at a switch point. ``errors`` contains
-    the exceptions that ended threads.
+    ``preempt`` is the probability that another thread runs at a switch point, ``preempt_lines``
+    that one runs before a line of ``broker`` (all threads are traced then, which is slow).
+    ``errors`` contains the exceptions that ended threads.
     """
 
-    def __init__(self, clock: ManualClock, rng: random.Random, *, preempt: float = 0.1) -> None:
+    def __init__(
+        self,
+        clock: ManualClock,
+        rng: random.Random,
+        *,
+        preempt: float = 0.1,
+        preempt_lines: float = 0.0,
+    ) -> None:
         self.clock = clock
         self.rng = rng
         self.errors: list[BaseException] = []
         self._preempt = preempt
+        self._preempt_lines = preempt_lines
         self._main = _Task("main")
         self._current = self._main
         self._tasks = [self._main]
@@ -92,10 +103,31 @@ class SimThreads:
             task.ready = task.deadline_ms = None
         return ready()
 
+    def pause(self, most_s: float) -> None:
+        """Let the others run for up to ``most_s``."""
+        self.wait_until(lambda: False, self.rng.random() * most_s)
+
     def switch_point(self) -> None:
         """Perhaps let another thread run now."""
-        if len(self._tasks) > 1 and not self._ending and self.rng.random() < self._preempt:
+        if self._is_time(self._preempt):
             self._switch(self.rng.choice(self._runnable()))
+
+    def _is_time(self, probability: float) -> bool:
+        return len(self._tasks) > 1 and not self._ending and self.rng.random() < probability
+
+    def _trace(self, frame: FrameType, event: str, arg: object) -> "TraceFunction | None":
+        """Switch before lines of the broker; other frames and the clock's are not traced."""
+        if event == "call":
+            module = frame.f_globals.get("__name__", "")
+            # The scheduler itself asks the clock.
+            seen = module.startswith("broker.") and module != ManualClock.__module__
+            return self._trace if seen else None
+        if event == "line" and self._is_time(self._preempt_lines):
+            # Or the timers of other threads wait until this one does.
+            if self.rng.random() < TICK_SHARE:
+                self.clock.advance(1)
+            self._switch(self.rng.choice(self._runnable()))
+        return self._trace
 
     def _runnable(self) -> list[_Task]:
         now_ms = self.clock.monotonic_ms()
@@ -138,6 +170,8 @@ class SimThreads:
 
         def run() -> None:
             task.gate.acquire()
+            if self._preempt_lines:
+                sys.settrace(self._trace)
             try:
                 if not self._ending:
                     body()
@@ -178,6 +212,16 @@ class SimThreads:
         return self.clock.monotonic_ms() / 1000 + self._slow_s
 
     @contextmanager
+    def _traced(self) -> Iterator[None]:
+        before = sys.gettrace()
+        if self._preempt_lines:
+            sys.settrace(self._trace)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    @contextmanager
     def installed(self) -> Iterator[None]:
         """Have every module of ``broker`` use these threads, this clock and this generator."""
         _import_lazy_modules()
@@ -199,7 +243,7 @@ class SimThreads:
         changed.append((unique_ids, "PROCESS_MARK", unique_ids.PROCESS_MARK))
         vars(unique_ids)["PROCESS_MARK"] = 1
         try:
-            with patch("os.getpid", lambda: PID):
+            with patch("os.getpid", lambda: PID), self._traced():
                 yield
         finally:
             self.abandon()

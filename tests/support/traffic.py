@@ -33,7 +33,7 @@ import msgspec
 from broker.message.batch import encode_batch, unwrap_inner_batch
 from broker.message.message import Message, MessageExt
 from broker.message.properties import encode_properties
-from broker.message.record import scan_records
+from broker.message.record import decode_record, scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.server.ingest.loader import is_forced
@@ -181,7 +181,7 @@ class Traffic:
         """One thing that clients do, or several at once."""
         roll = self.rng.random()
         if roll < 0.34:
-            self._burst()
+            self.burst(self.rng.choice((1, 1, 2, 5)))
         elif roll < 0.44:
             self.transactions.step()
         elif roll < 0.56:
@@ -222,8 +222,9 @@ class Traffic:
 
     # ---- sending
 
-    def _burst(self) -> None:
-        plans = [self._plan() for _ in range(self.rng.choice((1, 1, 2, 5)))]
+    def burst(self, size: int) -> None:
+        """So many sends at once."""
+        plans = [self._plan() for _ in range(size)]
 
         async def send_all() -> None:
             await asyncio.gather(*(self.send(plan) for plan in plans))
@@ -293,6 +294,8 @@ class Traffic:
             if plan.level:
                 topic, queue_id = SCHEDULE_TOPIC, plan.level - 1
                 delay_ms = DELAY_LEVELS_MS[plan.level]
+            elif plan.timer_ms and self._was_over(sent_ms + delay_ms, ids[0]):
+                delay_ms = 0
             elif plan.timer_ms:
                 topic, queue_id = TIMER_TOPIC, 0
             stored = Stored(
@@ -307,10 +310,18 @@ class Traffic:
                 due_ms=sent_ms + delay_ms if delay_ms else 0,
                 lights=plan.lights,
                 key=f"U{plan.numbers[0]:08d}" if inner else f"k{number}",
-                handle=answer.ext_fields.get("recallHandle", ""),
+                handle=answer.ext_fields.get("recallHandle", "") if delay_ms else "",
             )
             self.stored[number] = stored
             self.mark("stored", stored)
+
+    def _was_over(self, due_ms: int, message_id: str) -> bool:
+        """Whether a timer was over when the broker served its send: it is a plain message then."""
+        if due_ms > self.broker.clock.now_ms():
+            return False
+        record = self.broker.store.get_record_at(int(message_id[16:], 16))
+        assert record is not None
+        return decode_record(record).topic != TIMER_TOPIC
 
     def _ask(
         self, command: RemotingCommand, note: Callable[[RemotingCommand], None]

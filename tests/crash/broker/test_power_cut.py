@@ -27,6 +27,8 @@ from tests.support.transactional import COMMIT
 RUNS = int(os.environ.get("TORTURE_RUNS", "1"))
 STEPS = int(os.environ.get("TORTURE_STEPS", "40"))
 CUTS = int(os.environ.get("TORTURE_CUTS", "60"))  # of each journal; 0: at each point
+BURST = 16  # sends at once
+LINES = 0.1  # share of the broker's lines before which another thread may run
 
 # Of one run: about 0.1 s per step of a script that is repeated, five times as much under load.
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + (CUTS or 1_000) * STEPS // 2)]
@@ -75,6 +77,25 @@ def test_everything_acknowledged_survives_a_power_cut(
         cuts += 1
     traffic = recording.traffic
     show(f"{flush}: {cuts} cuts, {len(traffic.stored)} stored, {dict(traffic.kinds)}")
+
+
+@both_flushes
+@each_run
+def test_everything_acknowledged_survives_threads_that_change_at_any_line(
+    rng: random.Random, flush: str, run: int
+) -> None:
+    """The event loop appends while other threads flush: each line of either may come between."""
+
+    def script(traffic: Traffic) -> None:
+        for _ in range(STEPS // 2):
+            traffic.step()
+            traffic.burst(BURST)  # in one read: their records are gathered
+
+    recording = Recording(rng, flush, preempt_lines=LINES)
+    recording.live(script)
+    recording.preempt_lines = 0.0  # the brokers started on the images are slow enough
+    for number, image in enumerate(recording.images(max(3, CUTS // 4))):
+        image.check(again=number % 4 == 0)
 
 
 @both_flushes
