@@ -21,7 +21,7 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
 VALUE_LIMIT_BYTES = 32 * 1024
 """Longest accepted value, in UTF-8 bytes: every change rewrites the file, and requests and
-responses contain the value in a header of at most 64 KiB, where JSON escapes may double its
+responses contain the value in a header of at most 256 KiB, where JSON escapes may double its
 size."""
 
 ENTRY_LIMIT = 100_000

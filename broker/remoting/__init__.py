@@ -42,7 +42,7 @@ Turns
     (``ingest``) and are served before the next sockets are read.
 
 Limits
-    ``limits`` defines all of them; a frame is at most 16 MiB, its header 64 KiB. All memory used
+    ``limits`` defines all of them; a frame is at most 16 MiB, its header 256 KiB. All memory used
     for peers, partial frames included, has one total limit: beyond it the connections that use the
     most are closed. Log lines caused by peers are limited per host (``peer_log``), and the daemon's
     formatters escape and truncate them.

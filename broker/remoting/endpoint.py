@@ -24,6 +24,7 @@ from broker.remoting.ingest import TurnIngest, TurnReads
 from broker.remoting.lag import LoopLag
 from broker.remoting.lane import Lane, ServingShare
 from broker.remoting.limits import (
+    HELD_FIELD_BYTES,
     HELD_REQUEST_BYTES,
     REMARK_LIMIT_CHARS,
     EndpointLimits,
@@ -572,8 +573,9 @@ def peer_memory(limits: EndpointLimits) -> MemoryBudget[Connection]:
 
 def _held_bytes(command: RemotingCommand) -> int:
     """Return the memory cost of a queued request in bytes."""
-    fields = sum(len(name) + len(value) for name, value in command.ext_fields.items())
-    return HELD_REQUEST_BYTES + len(command.body) + fields
+    ext = command.ext_fields
+    text = sum(len(name) + len(value) for name, value in ext.items())
+    return HELD_REQUEST_BYTES + len(command.body) + HELD_FIELD_BYTES * len(ext) + text
 
 
 def _waited_too_long(lane: Lane[Suspended], waited_ms: float, queued: int) -> str:

@@ -48,6 +48,10 @@ its responses immediately needs no accounting."""
 HELD_REQUEST_BYTES = 1024
 """Memory cost of a queued request besides its body and ext fields."""
 
+HELD_FIELD_BYTES = 128
+"""Memory cost of an ext field of a queued request besides its text: two objects and a table entry.
+A header of many short fields costs more for them than for its text."""
+
 SERVE_SLICE_S = 0.01
 """Time slice for the requests of one peer; then other peers are served."""
 

@@ -11,8 +11,8 @@ from broker.message.properties import PROPERTIES_MAX_SIZE, decode_properties, pe
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import FRAME_LIMIT_BYTES, FrameDecoder
-from broker.remoting.protocol.serialize import MAX_HEADER_BYTES
 from broker.server.ingest.scanning.kernels import scan
+from broker.server.ingest.vectorized_ingest import HEADER_BYTES
 from broker.server.processor.send.send import PARSED_AT_ONCE_BYTES
 from broker.server.processor.send.send_target import SHORT_NAMES, is_special
 from broker.store.format.consumequeue import peek_tags
@@ -21,7 +21,7 @@ from broker.store.ingest import columns as col
 
 SUFFIX = b"MSG_REGION\x01R\x02TRACE_ON\x01true\x02CLUSTER\x01C\x02"
 LIMITS = np.array(
-    [FRAME_LIMIT_BYTES, MAX_HEADER_BYTES, 4 << 20, PROPERTIES_MAX_SIZE, PARSED_AT_ONCE_BYTES]
+    [FRAME_LIMIT_BYTES, HEADER_BYTES, 4 << 20, PROPERTIES_MAX_SIZE, PARSED_AT_ONCE_BYTES]
 )
 
 

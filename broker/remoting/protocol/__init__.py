@@ -21,7 +21,7 @@ round trip.
 Java quirks visible to a peer are kept: object and integer map keys in bodies, the ROCKETMQ
 header's 16-bit code, booleans as text.
 
-Limits: 16 MiB per frame, 64 KiB per header, 1 MiB per JSON body of a request, 32767 as largest
+Limits: 16 MiB per frame, 256 KiB per header, 1 MiB per JSON body of a request, 32767 as largest
 code in a ROCKETMQ header.
 
 Import cost: ``codes``, ``command``, ``serialize`` and ``framing`` import no large package except

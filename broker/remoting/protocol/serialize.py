@@ -30,11 +30,16 @@ from broker.remoting.protocol.command import JSON, ROCKETMQ, RemotingCommand
 SERIALIZE_JSON = 0
 SERIALIZE_ROCKETMQ = 1
 
-MAX_HEADER_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 256 * 1024
 """Longest header sent or accepted. The format allows 16 MiB, but a header is decoded on the event
 loop before access is checked. Java's longest header in practice is a send request with 32,767 bytes
-of properties. JSON escapes each property separator as six bytes, so the header stays below this
-limit unless the properties are shorter than five bytes each."""
+of properties. JSON escapes each property separator as six bytes, so that even properties without a
+name or value, which consist of separators only, need less than 200 KiB."""
+
+MAX_EXT_FIELDS = 11_000
+"""Most ext fields of a header, and most undeclared fields of a JSON header. Their number, not their
+length, determines the time and memory that a header takes: the slower readers need 1 µs per field.
+A header of 64 KiB cannot have as many: an empty ROCKETMQ field has 6 bytes."""
 
 MAX_RESPONSE_HEADER_BYTES = 1024 * 1024
 """Longest header accepted in a response on an outgoing connection: the response to a batch contains
@@ -86,6 +91,8 @@ def decode_json_header(header: bytes) -> RemotingCommand:
         command = _decode_json_fast(header)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_json_lenient(header)
+    if len(command.ext_fields) > MAX_EXT_FIELDS:
+        raise _too_many_fields()
     command.serialize_type = JSON
     command.body = b""  # a peer may have sent our internal field "#body"
     return command
@@ -122,6 +129,8 @@ def _decode_json_lenient(header: bytes) -> RemotingCommand:
     ext = value.get("extFields")
     if ext is not None and not isinstance(ext, dict):
         raise RemoteProtocolError("header field extFields: not an object", position=0)
+    if max(len(value), len(ext or ())) > MAX_EXT_FIELDS:
+        raise _too_many_fields()
     language = value.get("language", "JAVA")
     if isinstance(language, int) and not isinstance(language, bool):
         language = language_name(language)
@@ -139,6 +148,10 @@ def _decode_json_lenient(header: bytes) -> RemotingCommand:
         ext_fields={_text(k): _text(v) for k, v in ext.items() if v is not None} if ext else {},
         extra=extra or None,
     )
+
+
+def _too_many_fields() -> RemoteProtocolError:
+    return RemoteProtocolError(f"header: more than {MAX_EXT_FIELDS} fields")
 
 
 def _int32(fields: dict[Any, Any], name: str) -> int:
@@ -256,7 +269,9 @@ def decode_rocketmq_header(header: bytes) -> RemotingCommand:
 def _decode_ext(header: bytes, position: int, end: int) -> dict[str, str]:
     ext: dict[str, str] = {}
     try:
-        while position < end:
+        for _ in range(MAX_EXT_FIELDS):
+            if position >= end:
+                return ext
             (size,) = _UINT16.unpack_from(header, position)
             start = position + 2
             position = start + size
@@ -271,6 +286,8 @@ def _decode_ext(header: bytes, position: int, end: int) -> dict[str, str]:
         raise RemoteProtocolError(
             "ROCKETMQ header: ext fields end inside a length", position=position
         ) from None
+    if position < end:
+        raise _too_many_fields()
     return ext
 
 

@@ -27,7 +27,6 @@ from broker.remoting.lag import LAG_LIMIT_S
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import encode_reply_json
-from broker.remoting.protocol.serialize import MAX_HEADER_BYTES
 from broker.server.context import BrokerContext
 from broker.server.ingest.fields import LIMITS
 from broker.server.ingest.figures import IngestFigures
@@ -53,6 +52,8 @@ MAX_ROWS: Final = 1_024
 MAX_PLACES: Final = 256
 TEXT_BYTES: Final = 1024 * 1024
 OUT_BYTES: Final = 1024 * 1024
+# Longer headers are rare, and only the plain path limits the number of their fields.
+HEADER_BYTES: Final = 64 * 1024
 _FIFO: Final = FIFO_NAME.encode()
 # Values that mark the variable parts of a response when its constant parts are determined.
 _MARKS: Final = (0x1D2C3B4A59687766, 1_911_191_119, 1_822_282_228, b"7q7Q7q7Q7q7Q", 1_733_373_337)
@@ -204,7 +205,7 @@ class VectorizedIngest:
             return 0
         self._limits[:] = (
             self._server.limits.frame_bytes,
-            MAX_HEADER_BYTES,
+            HEADER_BYTES,
             context.store.config.max_message_size,
             PROPERTIES_MAX_SIZE,
             PARSED_AT_ONCE_BYTES,  # the plain path serves other requests while it reads longer ones

@@ -14,7 +14,8 @@ import pytest
 
 from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.remoting.protocol.command import RemotingCommand, request
+from broker.remoting.protocol.command import JSON, ROCKETMQ, RemotingCommand, request
+from broker.remoting.protocol.framing import encode_frame
 from tests.support.broker_process import BrokerProcess, Pinger, RawPeer
 
 MIB = 1 << 20
@@ -61,6 +62,37 @@ def send(peer: RawPeer, queue_id: int = 0, **properties: object) -> RemotingComm
     return ask(
         peer, RequestCode.SEND_MESSAGE_V2, dict(zip("abcdefghijkm", names, strict=True)), b"x"
     )
+
+
+def property_text(pair: str, size: int) -> str:
+    """``size`` bytes of many short properties, or a few less; ``pair`` has a place for a number."""
+    pairs, length = [f"UNIQ_KEY\x01{0:032X}\x02"], 0
+    while length < size:
+        pairs.append(pair % len(pairs))
+        length += len(pairs[-1])
+    return "".join(pairs)[:size].rpartition("\x02")[0] + "\x02"
+
+
+@pytest.mark.parametrize("form", [JSON, ROCKETMQ])
+@pytest.mark.parametrize(
+    ("size", "code", "remark"),
+    [(32_000, ResponseCode.SUCCESS, None), (80_000, ResponseCode.MESSAGE_ILLEGAL, "at most 32767")],
+)
+def test_properties_of_many_short_values_are_stored_or_refused_as_illegal(
+    peer: RawPeer, form: str, size: int, code: int, remark: str | None
+) -> None:
+    """JSON escapes each separator as six bytes: these headers have more than 64 KiB."""
+    names = ("P", TOPIC, "TBW102", 4, 0, 0, now_ms(), 0, "", 0, "false", "false")
+    ext = dict(zip("abcdefghijkm", map(str, names), strict=True))
+    ext["i"] = property_text("%x\x01v\x02", size)
+    command = request(RequestCode.SEND_MESSAGE_V2, ext, b"x")
+    command.serialize_type = form
+    assert form == ROCKETMQ or len(encode_frame(command)) > 64 * 1024
+    answer = peer.call(command)
+    assert answer is not None, "the broker closed the connection"
+    assert answer.code == code
+    assert remark is None or remark in (answer.remark or "")
+    assert send(peer).code == 0  # on the same connection
 
 
 class Popped:

@@ -6,6 +6,8 @@ import pytest
 from broker.errors import LocalProtocolError, RemoteProtocolError
 from broker.remoting.protocol.command import JSON, ROCKETMQ, RemotingCommand
 from broker.remoting.protocol.serialize import (
+    MAX_EXT_FIELDS,
+    MAX_HEADER_BYTES,
     MAX_TOLERANT_HEADER_BYTES,
     decode_header,
     decode_json_header,
@@ -205,6 +207,33 @@ def test_only_a_short_header_may_be_other_than_standard_json():
     with pytest.raises(RemoteProtocolError, match="not standard JSON"):
         decode_json_header(b"{'code':105}" + padding)
     assert decode_json_header(b'{"code":105,"zone":"a\x01"}' + padding).code == 105
+
+
+@pytest.mark.parametrize("form", [JSON, ROCKETMQ])
+def test_a_header_has_a_bounded_number_of_ext_fields(form):
+    ext = {str(number): "1" for number in range(MAX_EXT_FIELDS)}
+    command = RemotingCommand(ext_fields=ext, serialize_type=form)
+    kind = int(form == ROCKETMQ)
+    header = encode_header(command)
+    assert len(header) < MAX_HEADER_BYTES
+    assert decode_header(kind, header) == command
+    ext["more"] = "1"
+    with pytest.raises(RemoteProtocolError, match=f"more than {MAX_EXT_FIELDS} fields"):
+        decode_header(kind, encode_header(command))
+
+
+@pytest.mark.parametrize("number", [b'"%d":1', b'"%d":[]', b'"%d":"\xff"'])
+@pytest.mark.parametrize("head", [b'{"code":1,"extFields":{%b}}', b'{"code":1,"zone":[],%b}'])
+def test_the_slower_readers_read_a_bounded_number_of_fields(head, number):
+    fields = b",".join(number % at for at in range(MAX_EXT_FIELDS + 1))
+    with pytest.raises(RemoteProtocolError, match=f"more than {MAX_EXT_FIELDS} fields"):
+        decode_json_header(head % fields)
+
+
+def test_empty_ext_fields_of_the_rocketmq_form_count():
+    ext = bytes(6) * (MAX_EXT_FIELDS + 1)
+    with pytest.raises(RemoteProtocolError, match=f"more than {MAX_EXT_FIELDS} fields"):
+        decode_rocketmq_header(bytes(17) + len(ext).to_bytes(4) + ext)
 
 
 def test_unknown_serialize_type_is_refused():

@@ -306,6 +306,18 @@ def test_unusual_delay_levels_take_the_plain_path(compare, level: str) -> None:
     assert 0 < compare([(0, b"".join(frames))], orders).taken <= 56
 
 
+@pytest.mark.parametrize("rocketmq", [False, True])
+@pytest.mark.parametrize("size", [32_000, 100_000])
+def test_sends_with_long_headers_have_the_same_effect(compare, rocketmq: bool, size: int) -> None:
+    """Headers of more and of less than 64 KiB, with properties that fit or not."""
+    pairs = "".join(f"{number:x}\x01v\x02" for number in range(size // 7))
+    frames = [send_frame(n, rocketmq=rocketmq) for n in range(64)]
+    for n in range(7, 64, 16):
+        raw = send_fields(n)["i"] + pairs
+        frames[n] = send_frame(n, i=raw, rocketmq=rocketmq)
+    assert 0 < compare([(0, b"".join(frames))], orders).taken <= 64
+
+
 def test_sends_without_a_body_take_the_plain_path(compare) -> None:
     frames = [send_frame(n) for n in range(64)]
     for n in range(7, 64, 16):
