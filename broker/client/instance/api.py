@@ -93,8 +93,9 @@ class MQClientAPI:
         return await self._offset(address, RequestCode.GET_MAX_OFFSET, queue, timeout_ms)
 
     async def min_offset(self, address: str, queue: MessageQueue) -> int:
-        """Return the offset of the first message that the queue still has."""
-        return await self._offset(address, RequestCode.GET_MIN_OFFSET, queue)
+        """Return the offset of the first message that the queue still has, 0 if it had none."""
+        # A broker answers -1 for an inner-batch queue without messages.
+        return max(0, await self._offset(address, RequestCode.GET_MIN_OFFSET, queue))
 
     async def search_offset(self, address: str, queue: MessageQueue, timestamp_ms: int) -> int:
         """Return the first offset stored at or after a time."""

@@ -19,6 +19,7 @@ from broker.remoting.protocol.header.consumer.offset import (
 from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import no_group, no_topic
+from broker.server.processor.send.batch_records import is_batch_topic
 from broker.server.tables.consumer_offset import NOT_FOUND
 
 if TYPE_CHECKING:
@@ -40,9 +41,19 @@ def max_offset(
 def min_offset(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_MIN_OFFSET: the first offset that can be read; 0 for an unknown queue."""
+    """GET_MIN_OFFSET: the first offset that can be read; 0 for an unknown queue.
+
+    An inner-batch queue has no min offset before its first message: -1.
+
+    **Source:** RocketMQ AdminBrokerProcessor#getMinOffset, BatchConsumeQueue#getMinOffsetInQueue.
+    """
     header = decode_header_fields(QueueRequestHeader, request.ext_fields)
-    return _offset(request, max(0, context.store.get_min_offset(header.topic, header.queue_id)))
+    topic, queue_id = header.topic, header.queue_id
+    if not context.store.get_max_offset(topic, queue_id):
+        config = context.topics.get(topic)
+        if config is not None and is_batch_topic(config):
+            return _offset(request, -1)
+    return _offset(request, max(0, context.store.get_min_offset(topic, queue_id)))
 
 
 def search_offset(

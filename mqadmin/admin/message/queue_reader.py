@@ -124,7 +124,11 @@ class QueueReader:
 
     def min_offsets(self, queues: Sequence[MessageQueue]) -> list[int | RocketMQError]:
         """Return the min offset of each queue; the requests are sent together."""
-        return self._offsets(queues, RequestCode.GET_MIN_OFFSET)
+        # A broker answers -1 for an inner-batch queue without messages.
+        return [
+            max(0, low) if isinstance(low, int) else low
+            for low in self._offsets(queues, RequestCode.GET_MIN_OFFSET)
+        ]
 
     def max_offsets(self, queues: Sequence[MessageQueue]) -> list[int | RocketMQError]:
         """Return the max offset (one past the last message) of each queue; sent together."""

@@ -33,6 +33,8 @@ def test_offsets_of_a_queue() -> None:
         address = broker.address
         assert await api.max_offset(address, QUEUE) == 3
         assert await api.min_offset(address, QUEUE) == 0
+        broker.first[MessageQueue("T", "broker-a", 1)] = -1  # an empty inner-batch queue
+        assert await api.min_offset(address, MessageQueue("T", "broker-a", 1)) == 0
         assert await api.search_offset(address, QUEUE, 0) == 0
         assert await api.consumer_offset(address, "g", QUEUE) is None
         await api.update_consumer_offset(address, "g", QUEUE, 2, oneway=False)

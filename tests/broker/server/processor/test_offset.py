@@ -39,6 +39,17 @@ def test_unknown_queue_is_empty(stored) -> None:
     assert answer.ext_fields == {"timestamp": "-1"}
 
 
+@pytest.mark.parametrize("queue_id", [0, 3, 7])
+def test_an_inner_batch_queue_without_messages_has_no_minimum(desk, queue_id: int) -> None:
+    desk.topic("Bulk", attributes={"queue.type": "BatchCQ"})
+    queue = {"topic": "Bulk", "queueId": queue_id}
+    assert offset(desk, RequestCode.GET_MIN_OFFSET, **queue) == -1
+    assert offset(desk, RequestCode.GET_MAX_OFFSET, **queue) == 0
+    if queue_id == 0:
+        desk.send("Bulk")
+        assert offset(desk, RequestCode.GET_MIN_OFFSET, **queue) == 0
+
+
 def test_earliest_store_time(stored) -> None:
     first = stored.messages("Orders")[0].store_timestamp
     answer = stored.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, QUEUE)

@@ -105,6 +105,11 @@ def test_offsets_of_many_queues(scripted, consumer) -> None:
         assert isinstance(found[2], ConnectError)
 
 
+def test_an_empty_inner_batch_queue_starts_at_0(scripted, consumer) -> None:
+    scripted.scripts[31] = lambda _, command: response(command, ext={"offset": "-1"})
+    assert consumer.min_offsets([QUEUE]) == [0]
+
+
 class TestScan:
     def stored(self, scripted, offsets, high=10):
         """A queue that holds these offsets, in batches of two."""
