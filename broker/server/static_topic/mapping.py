@@ -65,6 +65,12 @@ class LogicalQueue(NamedTuple):
                 return item
         return decided[0] if decided else self.items[0]
 
+    @property
+    def newest_decided(self) -> Item:
+        """The leader, or the segment before it until the leader's logical offset is decided."""
+        decided = [item for item in self.items if item.logic_offset >= 0]
+        return decided[-1] if decided else self.leader
+
     def next_item(self, item: Item) -> Item | None:
         """Return the segment after ``item``, None after the last decided one."""
         later = [other for other in self.items if other.gen > item.gen and other.logic_offset >= 0]

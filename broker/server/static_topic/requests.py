@@ -122,9 +122,16 @@ class StaticRequests:
     async def max_offset(
         self, connection: "Connection", request: RemotingCommand, queue: LogicalQueue
     ) -> int:
-        """GET_MAX_OFFSET: that of the leader."""
-        offset = await self._number(connection, request, queue.leader)
-        return max(queue.max_mapped_offset, logical_offset(queue.leader, offset))
+        """GET_MAX_OFFSET: that of the leader, or of the segment before while it is undecided.
+
+        Java asks the broker of that segment for the leader's queue id, so that it returns the end
+        of another queue unless both segments have the same id.
+
+        **Source:** RocketMQ AdminBrokerProcessor#rewriteRequestForStaticTopic.
+        """
+        item = queue.newest_decided
+        offset = await self._number(connection, request, item)
+        return max(queue.max_mapped_offset, logical_offset(item, offset))
 
     async def min_offset(
         self, connection: "Connection", request: RemotingCommand, queue: LogicalQueue

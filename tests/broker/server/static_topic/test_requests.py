@@ -1,6 +1,7 @@
 """Offsets of static topics: bounds, times, committed offsets."""
 
 import pytest
+from msgspec.structs import replace
 
 from broker.remoting.protocol.body.consumer.consume import ConsumeStats
 from broker.remoting.protocol.body.consumer.offset import ResetOffsetBody
@@ -42,6 +43,28 @@ def remote(**fields: object) -> RemotingCommand:
 def test_the_maximum_is_that_of_the_leader(desk, moved) -> None:
     assert offset(ask(desk, RequestCode.GET_MAX_OFFSET)) == 10_001
     assert moved.asked == []
+
+
+def test_before_the_leader_is_decided_the_maximum_is_that_of_the_segment_before(
+    desk, make_static, others
+) -> None:
+    """While a queue is moved: the new leader has no logical offset yet, the segment no end."""
+    old = replace(segment(0, "broker-b", start=5, logic_offset=100), queue_id=3)
+    make_static(mapping(old, segment(1, "broker-a", logic_offset=-1)))
+    others.answers += [remote(offset=9), remote(offset=2)]
+    assert offset(ask(desk, RequestCode.GET_MAX_OFFSET)) == 104
+    ((name, command),) = others.asked
+    assert (name, command.ext_fields["queueId"], command.ext_fields["lo"]) == (
+        "broker-b", "3", "false",
+    )  # fmt: skip
+    desk.send(TOPIC)  # it gets no logical offset before the leader has one
+    assert offset(ask(desk, RequestCode.GET_MAX_OFFSET)) == 100  # 2 is below the segment's start
+
+
+def test_the_maximum_of_a_queue_without_decided_segments_is_0(desk, make_static, others) -> None:
+    make_static(mapping(segment(0, "broker-a", logic_offset=-1)))
+    assert offset(ask(desk, RequestCode.GET_MAX_OFFSET)) == 0
+    assert others.asked == []
 
 
 def test_the_minimum_is_that_of_the_oldest_segment(desk, moved) -> None:
