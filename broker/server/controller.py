@@ -52,6 +52,7 @@ from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
 from broker.server.role.relay import Relay
 from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
+from broker.server.static_topic.clean_service import TopicQueueMappingCleanService
 from broker.server.static_topic.peers import BrokerPeers
 from broker.server.stats import SAMPLE_MS
 from broker.server.tables.persistence import ConfigStore
@@ -81,6 +82,7 @@ MIN_TICK_MS: Final = 100
 SLOW_CONSUMERS_MS: Final = 180_000
 SCAN_CLIENTS_MS: Final = 10_000
 CLEAN_POP_MS: Final = 60_000
+CLEAN_MAPPINGS_MS: Final = 300_000
 VIP_PORT_DISTANCE: Final = 2
 
 
@@ -89,6 +91,7 @@ class BrokerController:
 
     _started = False
     _tick_timer: asyncio.TimerHandle | None = None
+    _ingest: IngestLoader | None = None
 
     def __init__(
         self,
@@ -154,8 +157,8 @@ class BrokerController:
         self._pull_timer = DeadlineTimer(self._clock, self._expire_suspended_pulls)
         self._delay_timer = DeadlineTimer(self._clock, self._deliver_delays)
         self._transactions = self._make_transactions()
+        self._mapping_cleaner = TopicQueueMappingCleanService(self.context)
         self.metrics = MetricsService(self.context)
-        self._ingest: IngestLoader | None = None
         self._due: dict[str, float] = {}  # periodic work → when it is due, monotonic ms
         self._writing: asyncio.Future[None] | None = None  # the last write of progress files
         self._background: set[asyncio.Task[None]] = set()
@@ -336,6 +339,7 @@ class BrokerController:
             self.context.timers.stop()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
+        self._mapping_cleaner.stop()
         self.metrics.close()
         await self.registrar.stop(unregister=unregister)
         await self.replication.stop()
@@ -503,6 +507,8 @@ class BrokerController:
             self._pop.clean()
         if self._is_due("slow consumers", SLOW_CONSUMERS_MS):
             context.slow_consumers.disable(context.config)
+        if self._is_due("static topics", CLEAN_MAPPINGS_MS):
+            self._run(self._mapping_cleaner.run())
         if self._is_due("clean", self.store.config.clean_resource_interval):
             self.store.clean_expired(context.now_ms())
             if context.timers is not None:

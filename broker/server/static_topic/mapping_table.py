@@ -3,14 +3,18 @@
 **Source:** RocketMQ TopicQueueMappingManager.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
+
+import msgspec
 
 from broker.common.clock import Clock
 from broker.errors import ClientError
 from broker.remoting.protocol.body.namesrv.route import (
+    LogicQueueMappingItem,
     TopicQueueMappingDetail,
     TopicQueueMappingInfo,
+    TopicRouteData,
 )
 from broker.remoting.protocol.command import RemotingCommand
 from broker.server.configuration.config import BrokerConfig
@@ -25,6 +29,10 @@ class OtherBrokers(Protocol):
 
     async def ask(self, broker_name: str, topic: str, command: RemotingCommand) -> RemotingCommand:
         """Return the response of a broker; RocketMQError if it cannot be reached."""
+        ...
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """Return the route of a topic; RocketMQError if no name server has one."""
         ...
 
 
@@ -70,6 +78,27 @@ class TopicQueueMappingManager(WrittenTable[TopicQueueMappingDetail | None]):
         self.details[topic] = merged(before, detail, force=force)
         self.data_version.bump(self._clock.now_ms())
         self._note({topic: before})
+
+    def remove_segments(
+        self, detail: TopicQueueMappingDetail, left: Mapping[int, Sequence[LogicQueueMappingItem]]
+    ) -> bool:
+        """Keep the segments in ``left`` of these queues; without segments the queue is removed.
+
+        Changes nothing and returns False if ``detail`` is not the current mapping of its topic: the
+        segments may have changed since the caller read it.
+
+        **Source:** RocketMQ TopicQueueMappingManager#updateTopicQueueMapping with ``isClean``.
+        """
+        topic = detail.topic or ""
+        if self.details.get(topic) is not detail:
+            return False
+        hosted = {**(detail.hosted_queues or {}), **{q: list(items) for q, items in left.items()}}
+        self.details[topic] = msgspec.structs.replace(
+            detail, hosted_queues={q: items for q, items in hosted.items() if items}
+        )
+        self.data_version.bump(self._clock.now_ms())
+        self._note({topic: detail})
+        return True
 
     def delete(self, topic: str) -> None:
         """Remove the mapping of a deleted topic."""

@@ -45,17 +45,27 @@ class BrokerPeers:
             self._addresses.pop(broker_name, None)  # it may have moved
             raise
 
+    async def route(self, topic: str) -> TopicRouteData:
+        """Return the route of a topic; RocketMQError if no name server has one."""
+        for server in name_servers(self._context.config):
+            route = await self._route_at(server, topic)
+            if route is not None:
+                return route
+        remark = f"no name server has the route of {topic}"
+        raise BrokerError(ResponseCode.TOPIC_NOT_EXIST, remark)
+
+    async def _route_at(self, server: str, topic: str) -> TopicRouteData | None:
+        command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        try:
+            answer = await self._client.call(server, command, CALL_MS)
+            return TopicRouteData.from_bytes(answer.body_bytes()) if answer.code == 0 else None
+        except RocketMQError:
+            return None
+
     async def _find(self, broker_name: str, topic: str) -> str:
         for server in name_servers(self._context.config):
-            command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
-            try:
-                answer = await self._client.call(server, command, CALL_MS)
-                if answer.code != 0:
-                    continue
-                route = TopicRouteData.from_bytes(answer.body_bytes())
-            except RocketMQError:
-                continue
-            for data in route.broker_datas:
+            route = await self._route_at(server, topic)
+            for data in route.broker_datas if route is not None else ():
                 if data.broker_name == broker_name and MASTER_ID in data.broker_addrs:
                     if len(self._addresses) >= MAX_ADDRESSES:
                         self._addresses.clear()

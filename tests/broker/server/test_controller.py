@@ -23,11 +23,15 @@ from broker.remoting.protocol.body.consumer.heartbeat import (
     HeartbeatData,
     ProducerData,
 )
+from broker.remoting.protocol.body.namesrv.route import (
+    LogicQueueMappingItem,
+    TopicQueueMappingDetail,
+)
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
 from broker.remoting.protocol.rpc import Access
 from broker.server.configuration.settings import Settings
-from broker.server.controller import BrokerController, with_vip_port
+from broker.server.controller import CLEAN_MAPPINGS_MS, BrokerController, with_vip_port
 from broker.server.processor.send.batch_records import MAX_BATCH_ITEMS
 from broker.server.registration import Registrar
 from broker.store.config_file import ConfigFile
@@ -609,6 +613,28 @@ def test_periodic_work_writes_offsets_and_drops_silent_clients(world, run) -> No
             assert context.consumers.get("G1") is None
             assert context.producers.get("P1") == []
             assert (Path(it.settings.store.root) / "config" / "consumerOffset.json").exists()
+
+    run(main())
+
+
+def test_periodic_work_removes_segments_of_static_topics_that_have_no_messages(world, run) -> None:
+    async def main() -> None:
+        it, clock = world(deleteWhen=";".join(map(str, range(24)))), ManualClock()
+        it.controller = BrokerController(it.settings, listen=ANY, clock=clock)
+        async with it:
+            mappings, name = it.controller.context.mappings, it.settings.broker.broker_name
+            old, leader = (
+                LogicQueueMappingItem(gen=gen, queue_id=gen, bname=name, logic_offset=gen * 10)
+                for gen in range(2)
+            )
+            queues = {0: [old, leader]}
+            detail = TopicQueueMappingDetail(topic="Fixed", bname=name, hosted_queues=queues)
+            mappings.update(detail, force=False)
+            await mappings.persist()
+            clock.advance(CLEAN_MAPPINGS_MS)
+            it.controller.run_periodic_work()
+            await asyncio.sleep(0)  # the round, which asks no other broker
+            assert mappings.get("Fixed").hosted_queues == {0: [leader]}
 
     run(main())
 

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from broker.errors import RocketMQError
 from broker.remoting.protocol.body.namesrv.route import (
     LogicQueueMappingItem,
     TopicQueueMappingDetail,
+    TopicRouteData,
 )
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
@@ -31,15 +33,22 @@ def mapping(*items: LogicQueueMappingItem, epoch: int = 1000, queue_id: int = 0)
 
 
 class FakeBrokers:
-    """Other brokers: the requests, and their responses."""
+    """Other brokers: the requests, and their responses; an error is raised."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, RemotingCommand]] = []
-        self.answers: list[RemotingCommand] = []
+        self.answers: list[RemotingCommand | RocketMQError] = []
+        self.leaders = TopicRouteData()
 
     async def ask(self, broker_name: str, topic: str, command: RemotingCommand) -> RemotingCommand:
         self.asked.append((broker_name, command))
-        return self.answers.pop(0)
+        answer = self.answers.pop(0)
+        if isinstance(answer, RocketMQError):
+            raise answer
+        return answer
+
+    async def route(self, topic: str) -> TopicRouteData:
+        return self.leaders
 
 
 @pytest.fixture

@@ -31,6 +31,21 @@ def test_queues_are_found_by_topic_and_id(desk) -> None:
     assert list(mappings.infos([TOPIC, "Orders"])) == [TOPIC]
 
 
+def test_segments_and_queues_are_removed_unless_the_mapping_changed(desk) -> None:
+    mappings = desk.context.mappings
+    detail = mapping(segment(0, "broker-b"), segment(1, "broker-a", logic_offset=10))
+    mappings.update(detail, force=False)
+    version = mappings.data_version.to_wire()
+    leader = detail.hosted_queues[0][-1]
+    assert mappings.remove_segments(mappings.get(TOPIC), {0: [leader]})
+    assert mappings.get(TOPIC).hosted_queues == {0: [leader]}
+    assert mappings.data_version.to_wire() != version
+    assert not mappings.remove_segments(detail, {0: []})  # it is not the current mapping
+    assert mappings.remove_segments(mappings.get(TOPIC), {0: []})
+    assert mappings.get(TOPIC).hosted_queues == {}
+    assert mappings.queue(TOPIC, 0) is None
+
+
 def test_a_change_that_is_not_written_is_rolled_back(desk) -> None:
     mappings = desk.context.mappings
     mappings.update(mapping(segment(0, "broker-a")), force=False)
