@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from broker.remoting.protocol.body.namesrv.route import LogicQueueMappingItem
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import request
 from mqadmin.admin.facade import MQAdmin
 from mqadmin.admin.topics.static import StaticTopics
+from tests.support.broker_process import RawPeer
 
 MQADMIN = Path(sys.executable).parent / "mqadmin"
 
@@ -95,6 +100,64 @@ def test_a_moved_static_topic_keeps_its_queues_and_messages(start: Start, peer_5
     assert places(found) == sorted(places(sent) + places(more))
     assert ids(found) == ids(sent + more)
     assert consumed(peer_533, namesrv, 8) == ids(sent + more)
+    peer_533.ask("forget", namesrv=namesrv)
+
+
+def start_move(admin: MQAdmin, peer: RawPeer) -> None:
+    """Make broker-b the leader of all queues, without logical offsets: a move that has not ended.
+
+    The queues have the same ids at both brokers, or Java finds the end of another queue.
+    """
+    detail = StaticTopics(admin).mappings(TOPIC)["broker-a"].mapping_detail
+    assert detail is not None
+    queues = {
+        queue_id: [
+            *items,
+            LogicQueueMappingItem(
+                gen=1, queue_id=items[0].queue_id, bname="broker-b", logic_offset=-1
+            ),
+        ]
+        for queue_id, items in (detail.hosted_queues or {}).items()
+    }
+    moved = replace(detail, bname="broker-b", epoch=detail.epoch + 1000, hosted_queues=queues)
+    fields = {
+        "topic": TOPIC,
+        "defaultTopic": "TBW102",
+        "readQueueNums": "2",
+        "writeQueueNums": "2",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+        "force": "false",
+    }
+    answer = peer.call(
+        request(RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, fields, moved.to_bytes())
+    )
+    assert answer is not None
+    assert answer.code == 0, answer.remark
+
+
+def end_of(peer: RawPeer, queue_id: int) -> str | None:
+    """The max offset of a queue of the static topic."""
+    fields = {"topic": TOPIC, "queueId": str(queue_id)}
+    answer = peer.call(request(RequestCode.GET_MAX_OFFSET, fields))
+    assert answer is not None
+    return answer.ext_fields.get("offset")
+
+
+@pytest.mark.parametrize("kind", ["java", "our"])
+def test_the_end_of_a_queue_is_known_while_it_is_moved(
+    start: Start, peer_533: Any, until: Callable[..., Any], kind: str
+) -> None:
+    namesrv = start(kind)
+    fill(peer_533, namesrv)
+    with MQAdmin([namesrv]) as admin:
+        (target,) = admin.topology.writers(broker="broker-b")
+        with RawPeer(target.address) as peer:
+            start_move(admin, peer)
+            for queue_id in range(2):
+                until(lambda at=queue_id: end_of(peer, at) == "3", "the messages in the queues")
     peer_533.ask("forget", namesrv=namesrv)
 
 
