@@ -1,5 +1,7 @@
 """Pulls from static topics: one segment per pull, logical offsets, other brokers' segments."""
 
+import pytest
+
 from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
@@ -30,6 +32,18 @@ def test_logical_offsets_are_those_of_the_segment(desk, make_static) -> None:
     assert fields(answer) == {
         "nextBeginOffset": 10_001, "minOffset": 10_000, "maxOffset": 10_001, "offsetDelta": 10_000,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("messages", [0, 1])
+def test_a_pull_of_a_removed_segment_continues_at_the_oldest_one(
+    desk, make_static, messages: int
+) -> None:
+    make_static(mapping(segment(1, "broker-a", logic_offset=10_000)))
+    for _ in range(messages):
+        desk.send(TOPIC)
+    answer = desk.pull(TOPIC, queue_offset=2)
+    assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert fields(answer)["nextBeginOffset"] == fields(answer)["minOffset"] == 10_000
 
 
 def test_a_suspended_pull_is_answered_with_logical_offsets(desk, make_static) -> None:
