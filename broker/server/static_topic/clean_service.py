@@ -7,9 +7,8 @@
     old generation    on a former leader: a queue that was moved away twice, so that the leader in
                       this broker's mapping is no longer the leader
 
-A leader needs all segments with messages, and the leader before it serves clients whose route is
-outdated. The mappings of other brokers are not changed: each broker cleans its own, in the hours of
-``deleteWhen``.
+The broker that led a queue last keeps its segments. The mappings of other brokers are not changed:
+each broker cleans its own, in the hours of ``deleteWhen``.
 
 **Source:** RocketMQ TopicQueueMappingCleanService.
 """
