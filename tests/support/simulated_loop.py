@@ -16,6 +16,7 @@ from tests.support.simulated_threads import SimThreads
 Result = TypeVar("Result")
 Factory = Callable[[], asyncio.Protocol]
 Note = Callable[[RemotingCommand], None] | None
+ANSWER_S = 600.0  # longest time from a request to its answer, of the manual clock
 TOGETHER_SHARE = 0.5  # of connections without vectorized ingest
 
 
@@ -173,7 +174,8 @@ class _Transport(asyncio.Transport):
 class SimPeer:
     """A client: ``await call(command)``; ``on_request`` gets the requests of the server.
 
-    A request that is not answered because the connection was closed gets ConnectionResetError.
+    A request that is not answered because the connection was closed gets ConnectionResetError,
+    one without an answer for :data:`ANSWER_S` seconds TimeoutError.
     """
 
     def __init__(self, loop: SimLoop, protocol: asyncio.Protocol, port: int) -> None:
@@ -191,6 +193,8 @@ class SimPeer:
         """Send a request; ``note`` is called with the response."""
         future: asyncio.Future[RemotingCommand] = self._loop.create_future()
         self._waiting[command.opaque] = (note, future)
+        late = self._loop.call_later(ANSWER_S, self._no_answer, command)
+        future.add_done_callback(lambda _: late.cancel())
         if not self._together:
             self._loop.call_soon(self._protocol.data_received, encode_frame(command))
             return future
@@ -198,6 +202,11 @@ class SimPeer:
             self._loop.call_soon(self._deliver)
         self._unread.append(encode_frame(command))
         return future
+
+    def _no_answer(self, command: RemotingCommand) -> None:
+        """The threads of the broker wake at intervals: without this the run would never end."""
+        _, future = self._waiting.pop(command.opaque)
+        future.set_exception(TimeoutError(f"no answer to request {command.code}: {command}"))
 
     def _deliver(self) -> None:
         data = b"".join(self._unread)
@@ -217,8 +226,12 @@ class SimPeer:
             if known is None:
                 continue
             note, future = known
-            if note is not None:
-                note(frame)
+            try:
+                if note is not None:
+                    note(frame)
+            except BaseException as error:
+                future.set_exception(error)
+                raise
             if not future.done():
                 future.set_result(frame)
 
