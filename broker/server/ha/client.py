@@ -189,7 +189,12 @@ class HAClient:
             data = await self._receive(stream)
             if not data:
                 overlap.master_refuses()
-                self._stopped("the master closed the connection")
+                self._stopped(
+                    "the master closed the connection after the request for physical offset"
+                    f" {overlap.request}, which may be before the start of its log: see the"
+                    " master's log; to copy all of it, start this slave with an empty store"
+                    " directory"
+                )
                 return True
             for offset, part in self._decoder.feed(data):
                 if received is None:

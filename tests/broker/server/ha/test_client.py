@@ -1,6 +1,7 @@
 """A slave follows its master: bytes, restart, divergence."""
 
 import asyncio
+import re
 import shutil
 from pathlib import Path
 
@@ -119,6 +120,30 @@ def test_a_master_that_lost_its_last_records_is_not_followed(tmp_path: Path, run
             await pair.close()
 
     run(scenario())
+
+
+def test_a_master_whose_log_starts_later_is_not_followed(tmp_path: Path, run) -> None:
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 20)
+        end = pair.master.max_physical_offset
+        slave, client = pair.follow()
+        await until(lambda: slave.max_physical_offset == end)
+        await client.stop()
+        pair.clients.remove(client)
+        slave.shutdown()
+        pair.stores.remove(slave)
+        put(pair.master, 300)
+        while pair.master.min_physical_offset <= end:
+            pair.master.log.files.remove_first()
+        slave, client = pair.follow()
+        before = log_bytes(slave)
+        await until(lambda: "closed the connection" in client.problem)
+        assert re.search(
+            r"request for physical offset \d+, .* empty store directory", client.problem
+        )
+        assert log_bytes(slave) == before
+
+    run(in_pair(tmp_path, scenario))
 
 
 class Topics:
