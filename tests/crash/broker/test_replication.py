@@ -1,7 +1,8 @@
 """Two disks under every kind of traffic: each message answered with two replicas is on both.
 
 A whole broker (SYNC_MASTER, inSyncReplicas=2) and a slave run over two simulated disks while the
-link breaks, stalls and is late, the disks are full for a while and the clock jumps. Afterwards
+link breaks, stalls and is late, the disks are full for a while and the clock jumps. In half of the
+runs the threads of either change at any line. Afterwards
 either disk is destroyed, or both lose power: every message that was answered is found in the log
 and in its queue of the remaining disk. Long form: ``scripts/torture replication``.
 """
@@ -16,6 +17,7 @@ import pytest
 from broker.message.record import decode_record
 from tests.support import simulated_broker
 from tests.support.expected_state import ExpectedState
+from tests.support.recording import OFTEN
 from tests.support.simulated_broker import SimBroker
 from tests.support.simulated_disk import Cutter, SimDisk
 from tests.support.simulated_replica import ReplicatedTraffic, SimPair, simulated_service
@@ -27,6 +29,8 @@ CUTS = int(os.environ.get("TORTURE_CUTS", "8"))
 
 COPIES = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "slaveTimeout": "3000"}
 LATER_MS = 3_600_000
+BURST = 10  # sends at once
+LINES = 0.05  # share of the broker's lines before which another thread may run
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 60 * RUNS)]
 
@@ -37,10 +41,12 @@ class Run:
     def __init__(self, rng: random.Random, flush: str) -> None:
         self.rng = rng
         multi_dispatch = rng.choice(("true", "false"))
+        self.preempt_lines = rng.choice((0.0, LINES))
         self.properties = {
             **COPIES,
             "flushDiskType": flush,
             "enableMultiDispatch": multi_dispatch,
+            **(OFTEN if self.preempt_lines else {}),
         }
         self.disks = {"master": SimDisk(), "slave": SimDisk()}
         self.traffic = ReplicatedTraffic(rng)
@@ -52,7 +58,12 @@ class Run:
             disk.recording = True
         with (
             simulated_service(),
-            SimBroker(self.disks["master"], self.rng, self.properties) as broker,
+            SimBroker(
+                self.disks["master"],
+                self.rng,
+                self.properties,
+                preempt_lines=self.preempt_lines,
+            ) as broker,
         ):
             flush = self.properties["flushDiskType"]
             pair = SimPair(broker, self.rng, self.disks["slave"], flush)
@@ -63,6 +74,8 @@ class Run:
             for _ in range(steps):
                 self._fault(broker, pair)
                 self.traffic.step()
+                if self.preempt_lines:
+                    self.traffic.burst(BURST)  # in one read: their records are gathered
                 pair.check_gap()
             self._recovers(broker, pair)
             number = self.traffic.number
