@@ -303,7 +303,7 @@ class Traffic:
                 body=body,
                 topic=topic,
                 queue_id=queue_id,
-                queue_offset=first + (0 if inner and plan.timer_ms else place),
+                queue_offset=first + (0 if inner and topic == TIMER_TOPIC else place),
                 physical_offset=int(ids[0 if inner else place][16:], 16),
                 waited=plan.wait and self.sync,
                 target=(plan.topic, plan.queue_id) if delay_ms else None,
