@@ -94,8 +94,9 @@ def test_everything_acknowledged_survives_threads_that_change_at_any_line(
     recording = Recording(rng, flush, preempt_lines=LINES)
     recording.live(script)
     recording.preempt_lines = 0.0  # the brokers started on the images are slow enough
-    for number, image in enumerate(recording.images(max(3, CUTS // 4))):
-        image.check(again=number % 4 == 0)
+    for killed in (False, True):
+        for number, image in enumerate(recording.images(max(3, CUTS // 4), killed=killed)):
+            image.check(again=number % 4 == 0)
 
 
 @both_flushes
