@@ -56,6 +56,13 @@ class Pair:
         self.clients.append(client)
         return slave, client
 
+    async def stop_slave(self, slave: MessageStore, client: HAClient) -> None:
+        """Stop one slave and close its store, which the next :meth:`follow` opens again."""
+        await client.stop()
+        self.clients.remove(client)
+        slave.shutdown()
+        self.stores.remove(slave)
+
     async def close(self) -> None:
         for client in self.clients:
             await client.stop()

@@ -58,10 +58,7 @@ def test_a_slave_continues_after_a_restart(tmp_path: Path, run) -> None:
         put(pair.master, 30)
         slave, client = pair.follow()
         await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
-        await client.stop()
-        pair.clients.remove(client)
-        slave.shutdown()
-        pair.stores.remove(slave)
+        await pair.stop_slave(slave, client)
         put(pair.master, 300)
         slave, client = pair.follow()
         await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
@@ -71,18 +68,21 @@ def test_a_slave_continues_after_a_restart(tmp_path: Path, run) -> None:
     run(in_pair(tmp_path, scenario))
 
 
+async def copied(pair: Pair) -> int:
+    """Store records that a slave copies before it stops; return the end of both logs."""
+    put(pair.master, 20)
+    end = pair.master.max_physical_offset
+    slave, client = pair.follow()
+    await until(lambda: slave.max_physical_offset == end)
+    await pair.stop_slave(slave, client)
+    return end
+
+
 def test_a_slave_with_another_history_appends_nothing_and_names_the_offset(
     tmp_path: Path, run
 ) -> None:
     async def scenario(pair: Pair) -> None:
-        put(pair.master, 20)
-        end = pair.master.max_physical_offset
-        slave, client = pair.follow()
-        await until(lambda: slave.max_physical_offset == end)
-        await client.stop()
-        pair.clients.remove(client)
-        slave.shutdown()
-        pair.stores.remove(slave)
+        end = await copied(pair)
         other = open_store(tmp_path / "slave")
         put(other, 5, size=650)
         other.shutdown()
@@ -124,14 +124,7 @@ def test_a_master_that_lost_its_last_records_is_not_followed(tmp_path: Path, run
 
 def test_a_master_whose_log_starts_later_is_not_followed(tmp_path: Path, run) -> None:
     async def scenario(pair: Pair) -> None:
-        put(pair.master, 20)
-        end = pair.master.max_physical_offset
-        slave, client = pair.follow()
-        await until(lambda: slave.max_physical_offset == end)
-        await client.stop()
-        pair.clients.remove(client)
-        slave.shutdown()
-        pair.stores.remove(slave)
+        end = await copied(pair)
         put(pair.master, 300)
         while pair.master.min_physical_offset <= end:
             pair.master.log.files.remove_first()
