@@ -71,6 +71,7 @@ ODD_NAMES = (
     "a@b",
     "\x1b[31m",
 )
+LONG_HEADERS = 0.01  # share of requests with headers of more than 64 KiB, some above the limits
 NUMBERS = (0, 1, -1, 7, 32, 65_536, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**64, 10**40)
 PROPERTIES = (
     "",
@@ -169,6 +170,9 @@ class FrameSource:
             fields["f" if "b" in fields else "sysFlag"] = str(rng.choice(SEND_FLAGS))
         for _ in range(rng.choice((0, 0, 0, 1, 40))):
             fields[f"extra{rng.randrange(1000)}"] = rng.choice(("", "x", "y" * 1_000))
+        if rng.random() < LONG_HEADERS:
+            fields["long"] = "z" * rng.choice((70_000, 250_000, 300_000))
+            fields.update(dict.fromkeys(map(str, range(rng.choice((0, 9_000, 12_000)))), ""))
         return fields
 
     def _value(self, name: str, kind: str) -> str:

@@ -248,13 +248,12 @@ class SimDisk(Disk):
             # The kernel drops the pages that it could not write, or marks them as clean.
             self._note("forget", number)
             raise
-        if self.on_sync is not None:
-            self.on_sync()
-            self.capture()
         self._changed(self.inodes[number]) if self.recording else None
         self._note("sync", number)
+        # Stores of other threads while the sync lasts, or later, are not part of it.
+        if self.on_sync is not None:
+            self.on_sync()
         if self.on_call is not None:
-            # Later stores of other threads are not part of this sync.
             self.on_call()
 
     def sync_folder(self, path: str) -> None:

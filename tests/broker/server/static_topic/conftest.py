@@ -38,16 +38,20 @@ class FakeBrokers:
     def __init__(self) -> None:
         self.asked: list[tuple[str, RemotingCommand]] = []
         self.answers: list[RemotingCommand | RocketMQError] = []
-        self.leaders = TopicRouteData()
+        self.leaders: TopicRouteData | RocketMQError = TopicRouteData()
+        self.on_ask: Callable[[], object] = lambda: None
 
     async def ask(self, broker_name: str, topic: str, command: RemotingCommand) -> RemotingCommand:
         self.asked.append((broker_name, command))
+        self.on_ask()
         answer = self.answers.pop(0)
         if isinstance(answer, RocketMQError):
             raise answer
         return answer
 
     async def route(self, topic: str) -> TopicRouteData:
+        if isinstance(self.leaders, RocketMQError):
+            raise self.leaders
         return self.leaders
 
 

@@ -109,13 +109,9 @@ class TestExpiredSegments:
         assert others.asked == []
 
     def test_a_mapping_that_changed_meanwhile_stays(self, desk: Desk, others: FakeBrokers) -> None:
-        mappings = desk.context.mappings
-
-        async def ask(name: str, topic: str, command: RemotingCommand) -> RemotingCommand:
-            mappings.update(mapping(OLD, LEADER, epoch=2000), force=False)
-            return bounds(3, 3)
-
-        others.ask = ask  # type: ignore[method-assign]
+        changed = mapping(OLD, LEADER, epoch=2000)
+        others.on_ask = lambda: desk.context.mappings.update(changed, force=False)
+        others.answers.append(bounds(3, 3))
         assert clean(desk) == [OLD, LEADER]
 
     def test_the_only_decided_segment_stays(self, desk: Desk, others, make_static) -> None:
@@ -240,8 +236,5 @@ class TestFormerLeaders:
     def test_a_route_that_cannot_be_read_keeps_the_queue(
         self, desk: Desk, others: FakeBrokers
     ) -> None:
-        async def route(topic: str) -> TopicRouteData:
-            raise RequestTimeoutError("late")
-
-        others.route = route  # type: ignore[method-assign]
+        others.leaders = RequestTimeoutError("late")
         assert clean(desk) == list(self.SEEN)
