@@ -64,7 +64,7 @@ def search_offset(
     LOWER: the first offset stored at or after it. UPPER: the last one stored at or before it.
     """
     header = decode_header_fields(SearchOffsetRequestHeader, request.ext_fields)
-    boundary = "UPPER" if header.boundary_type == "UPPER" else "LOWER"
+    boundary = "UPPER" if (header.boundary_type or "").upper() == "UPPER" else "LOWER"
     offset = context.store.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
     return _offset(request, offset)
 
@@ -84,7 +84,9 @@ def query_consumer_offset(
     """QUERY_CONSUMER_OFFSET: the committed offset; 0 for a new group if the queue is complete.
 
     A queue is complete while message 0 is readable and near enough to the end of the log to be
-    expected in memory.
+    expected in memory, and before the first message, as in Java 4.9. Java 5 answers "not found" for
+    a new queue: the client then asks for the maximum offset, and a message that arrives in between
+    never reaches the group.
 
     **Source:** RocketMQ ConsumerManageProcessor#queryConsumerOffset
     """
@@ -93,10 +95,13 @@ def query_consumer_offset(
     if offset >= 0:
         return _offset(request, offset)
     if header.set_zero_if_not_found is not False:
-        # Read at offset 0: if the queue is empty, or its first messages are deleted or old, the
-        # response is "not found" and the client decides by its consumeFromWhere.
+        # Read at offset 0: if the first messages are deleted or old, the response is "not found"
+        # and the client decides by its consumeFromWhere.
         first = context.store.get_message(header.topic, header.queue_id, 0, 1)
         if first.message_count and not first.suggest_slave:
+            return _offset(request, 0)
+        topic = context.topics.get(header.topic)
+        if not first.max_offset and topic and 0 <= header.queue_id < topic.read_queue_nums:
             return _offset(request, 0)
     remark = "Not found, maybe this group consumer boot first"
     return response(request, ResponseCode.QUERY_NOT_FOUND, remark)

@@ -89,8 +89,9 @@ def test_answers_mean_the_same(replay, name) -> None:
         if frame["code"] in BY_POSITION:
             continue
         if frame["code"] == RequestCode.QUERY_CONSUMER_OFFSET and ours.code != recorded["code"]:
-            # Messages of transactions and timers are not in our queue.
-            assert ours.code == ResponseCode.QUERY_NOT_FOUND, where
+            # Java loses the messages that arrive between this response and the next request.
+            assert (ours.code, ours.ext_fields) == (0, {"offset": "0"}), where
+            assert recorded["code"] == ResponseCode.QUERY_NOT_FOUND, where
             assert queue_is_empty(desk, frame["ext"]), where
             continue
         if frame["code"] == RequestCode.QUERY_MESSAGE and ours.code != recorded["code"]:

@@ -67,6 +67,7 @@ def test_earliest_store_time(stored) -> None:
         (-10_000, "UPPER", 0),
         (1500, "UPPER", 1),
         (99_000, "UPPER", 3),
+        (99_000, "upper", 3),
     ],
 )
 def test_offset_by_time(stored, after_ms, boundary, expected) -> None:
@@ -100,8 +101,15 @@ def test_new_group_on_a_whole_queue_starts_at_zero(stored) -> None:
     assert (answer.code, answer.ext_fields) == (0, {"offset": "0"})
 
 
-def test_new_group_on_an_empty_queue_has_no_offset(stored) -> None:
-    assert committed(stored, queueId=3).code == ResponseCode.QUERY_NOT_FOUND
+def test_new_group_on_a_new_queue_starts_at_zero(stored) -> None:
+    """Else it would start after a message that arrives before it asks for the maximum offset."""
+    answer = committed(stored, queueId=3)
+    assert (answer.code, answer.ext_fields) == (0, {"offset": "0"})
+
+
+@pytest.mark.parametrize("queue", [{"queueId": 4}, {"queueId": -1}, {"topic": "None"}])
+def test_a_queue_that_does_not_exist_has_no_offset(stored, queue) -> None:
+    assert committed(stored, **queue).code == ResponseCode.QUERY_NOT_FOUND
 
 
 def test_new_group_that_does_not_want_zero(stored) -> None:
