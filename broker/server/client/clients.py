@@ -61,6 +61,7 @@ class ConsumerGroup:
 
     __slots__ = (
         "channels",
+        "fingerprint",
         "last_update_ms",
         "name",
         "payer",
@@ -74,6 +75,8 @@ class ConsumerGroup:
         self.profile = profile
         self.channels: dict[Connection, ClientChannel] = {}
         self.subscriptions: dict[str, SubscriptionData] = {}
+        self.fingerprint: int | None = None
+        """The fingerprint of the last heartbeat; heartbeats of version 1 have 0."""
         self.last_update_ms = now_ms
         self.subscription_bytes = 0
         self.payer: Connection | None = None
@@ -210,6 +213,14 @@ class ConsumerManager:
             if found.subscription_bytes != before:
                 found.charge_subscriptions(self._memory, channel.connection, before)
         return changed
+
+    def note_fingerprint(self, group: str, fingerprint: int) -> bool:
+        """Keep the fingerprint of a heartbeat; True if that of the last one was another."""
+        found = self._groups.get(group)
+        if found is None or found.fingerprint == fingerprint:
+            return False
+        found.fingerprint = fingerprint
+        return True
 
     def unregister(self, group: str, connection: "Connection") -> bool:
         """Remove the member of this connection; True if it was a member."""

@@ -128,7 +128,9 @@ def _remember(
     request: RemotingCommand,
     data: HeartbeatData,
 ) -> Iterator[bool]:
-    """Register the client in its groups and notify the other members; yield whether each changed.
+    """Register the client in its groups and notify the other members.
+
+    Yield for each whether it changed, or the last heartbeat of the group had another fingerprint.
 
     Stop when the connection has closed: registrations made after that would never be removed.
     """
@@ -141,7 +143,11 @@ def _remember(
         changed = _register(context, channel, entry, data.without_sub)
         if changed:
             notify_members(context, entry.group_name)
-        yield changed
+        # Another member may have replaced this client's subscriptions by its own since.
+        yield (
+            context.consumers.note_fingerprint(entry.group_name, data.heartbeat_fingerprint)
+            or changed
+        )
     for producer in data.producer_data_set:
         if connection.closed:
             return

@@ -71,7 +71,21 @@ def test_a_heartbeat_registers_its_groups(desk) -> None:
 def test_the_response_announces_heartbeat_version_2(desk) -> None:
     ext = heartbeat(desk).ext_fields
     assert ext == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
+    assert heartbeat(desk, heartbeat_fingerprint=5).ext_fields["IS_SUB_CHANGE"] == "true"
     assert heartbeat(desk, heartbeat_fingerprint=5).ext_fields["IS_SUB_CHANGE"] == "false"
+
+
+def test_a_member_whose_subscriptions_were_replaced_is_asked_for_all(desk, fake_connection) -> None:
+    """Two members of one group with different subscriptions, as while an application is updated."""
+    other = fake_connection()
+    short = {"heartbeat_fingerprint": 5, "without_sub": True, "subscriptions": []}
+    heartbeat(desk, heartbeat_fingerprint=5)
+    assert heartbeat(desk, **short).ext_fields["IS_SUB_CHANGE"] == "false"
+    new = [build_subscription("Invoices", "*", sub_version=2)]
+    heartbeat(desk, client_id="c2", connection=other, heartbeat_fingerprint=6, subscriptions=new)
+    assert heartbeat(desk, **short).ext_fields["IS_SUB_CHANGE"] == "true"
+    heartbeat(desk, heartbeat_fingerprint=5)
+    assert desk.context.consumers.subscription("G1", "Orders") is not None
 
 
 def test_heartbeat_without_subscriptions_keeps_them(desk) -> None:
