@@ -12,7 +12,13 @@ from typing import Final
 
 import msgspec
 
-from broker.common.subscription import SubscriptionData, build_subscription, is_tag_type
+from broker.common.subscription import (
+    EXPRESSION_SQL92,
+    SUB_ALL,
+    SubscriptionData,
+    build_subscription,
+    is_tag_type,
+)
 from broker.errors import RemoteProtocolError
 from broker.message.properties import decode_properties
 from broker.remoting.budget import MemoryBudget
@@ -89,13 +95,20 @@ def check_expression(expression: str) -> None:
 
 
 def compile_filter(data: SubscriptionData) -> Matcher:
-    """Return the filter of a subscription; RemoteProtocolError if its expression is invalid."""
+    """Return the filter of a subscription; RemoteProtocolError if its expression is invalid.
+
+    An expression of blank tags matches nothing.
+    """
     check_expression(data.sub_string)
     if is_tag_type(data.expression_type):
-        if not data.code_set:
+        if data.sub_string in ("", SUB_ALL):
             return EVERYTHING
         held = MATCHER_BYTES + TAG_BYTES * len(data.code_set)
         return Matcher(tags=data.code_set.__contains__, held_bytes=held)
+    if data.expression_type != EXPRESSION_SQL92:
+        raise RemoteProtocolError(
+            f"expression type {data.expression_type!r:.80} is unknown", "TAG and SQL92 are known"
+        )
     held = MATCHER_BYTES + SQL_BYTES_PER_CHAR * len(data.sub_string)
     return Matcher(properties=_compile_sql(data.sub_string), held_bytes=held)
 

@@ -67,3 +67,15 @@ def test_expression_has_a_longest_length(kind) -> None:
         MatcherCache().get(kind, longest)
     with pytest.raises(RemoteProtocolError, match="above the limit of"):
         compile_filter(build_subscription("T", longest, kind))
+
+
+def test_a_tag_expression_of_blanks_matches_nothing() -> None:
+    matcher = compile_filter(build_subscription("Orders", " "))
+    assert matcher.tags is not None
+    assert not any(matcher.tags(code) for code in (0, 65))
+
+
+@pytest.mark.parametrize("kind", ["sql92", "tag", "XX"])
+def test_an_unknown_expression_type_is_refused(kind: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"expression type '{kind}' is unknown"):
+        compile_filter(build_subscription("Orders", "a > 1", kind))
