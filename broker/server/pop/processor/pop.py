@@ -32,8 +32,11 @@ from broker.message.receipt_handle import (
 )
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
-from broker.remoting.protocol.header.consumer.pop import PopMessageRequestHeader
-from broker.remoting.protocol.header.fields import decode_header_fields
+from broker.remoting.protocol.header.consumer.pop import (
+    PopMessageRequestHeader,
+    PopMessageResponseHeader,
+)
+from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
 from broker.server.filter.message_filter import EVERYTHING, Matcher
@@ -142,20 +145,20 @@ class PopMessageProcessor:
         born_ms = header.born_time or now_ms
         refusal = self._refuse(request, header, born_ms, now_ms)
         if refusal is not None:
-            return refusal
+            return _without_messages(refusal)
         topic = check_reader(context, request, header)
         if isinstance(topic, RemotingCommand):
-            return topic
+            return _without_messages(topic)
         matcher = self._matcher(request, header)
         if isinstance(matcher, RemotingCommand):
-            return matcher
+            return _without_messages(matcher)
         revive_queue_id = ORDER_REVIVE_QUEUE_ID if header.order else pop.topic.next_queue()
         limit_bytes = context.store.config.max_transfer_bytes_on_message_in_memory
         collector = PopCollector(
             now_ms,
             header.invisible_time,
             revive_queue_id,
-            (max(1, header.max_msg_nums), limit_bytes),
+            (header.max_msg_nums, limit_bytes),
         )
         steps = self._steps(header, topic, collector, matcher)
         if self._queue_count(header, topic) > QUEUES_AT_ONCE:
@@ -457,8 +460,11 @@ class PopMessageProcessor:
         refusal = check_broker(self._context, request, "pop")
         if refusal is not None:
             return refusal
-        if header.max_msg_nums > MAX_MESSAGES:
-            remark = f"the broker[{address}] pop message's num is greater than {MAX_MESSAGES}"
+        if not 0 < header.max_msg_nums <= MAX_MESSAGES:
+            remark = (
+                f"the broker[{address}] pop message's num {header.max_msg_nums} is not between 1 "
+                f"and {MAX_MESSAGES}"
+            )
             return response(request, ResponseCode.INVALID_PARAMETER, remark)
         if header.invisible_time < 0 or header.init_mode not in (0, INIT_MAX):
             remark = f"invisibleTime {header.invisible_time}, initMode {header.init_mode}: invalid"
@@ -485,6 +491,17 @@ class PopMessageProcessor:
         except RocketMQError as error:
             remark = f"parse the consumer's subscription failed: {error.message}"
             return response(request, ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
+
+
+NO_MESSAGES: Final = encode_header_fields(
+    PopMessageResponseHeader(pop_time=0, invisible_time=0, revive_qid=0, rest_num=0)
+)
+
+
+def _without_messages(refusal: RemotingCommand) -> RemotingCommand:
+    """Add the numbers of a response without messages: Java's client reads them at any code."""
+    refusal.ext_fields.update(NO_MESSAGES)
+    return refusal
 
 
 def _draw() -> int:

@@ -24,13 +24,25 @@ class TestChecks:
         answer = client.pop_raw(bornTime=desk.clock.now_ms() - 1_501, pollTime=1_000)
         assert answer.code == ResponseCode.POLLING_TIMEOUT
 
+    def test_a_refusal_has_the_numbers_that_clients_read_at_any_code(self, desk, client) -> None:
+        late = client.pop_raw(bornTime=desk.clock.now_ms() - 1_501, pollTime=1_000)
+        topic = client.pop_raw(topic="None")
+        sql = client.pop_raw(exp="a > 1", expType="SQL92")
+        names = ("popTime", "invisibleTime", "reviveQid", "restNum")
+        for answer in (late, topic, sql):
+            assert answer.code
+            assert answer.ext_fields == dict.fromkeys(names, "0")
+
     def test_a_broker_that_may_not_be_read(self, make_desk, pop_client) -> None:
         desk = make_desk(brokerPermission="2")
         desk.topic("Orders")
         assert pop_client(desk).pop_raw().code == ResponseCode.NO_PERMISSION
 
-    def test_more_than_32_messages(self, client) -> None:
-        assert client.pop_raw(maxMsgNums=33).code == ResponseCode.INVALID_PARAMETER
+    @pytest.mark.parametrize("wanted", [33, 0, -1])
+    def test_number_of_messages_out_of_range(self, desk, client, wanted: int) -> None:
+        desk.send()
+        assert client.pop_raw(maxMsgNums=wanted).code == ResponseCode.INVALID_PARAMETER
+        assert len(client.pop()) == 1
 
     @pytest.mark.parametrize("fields", [{"invisibleTime": -1}, {"initMode": 2}])
     def test_invalid_parameters(self, client, fields) -> None:
