@@ -174,7 +174,8 @@ class SendMessageProcessor:
     def send(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """SEND_MESSAGE_V2: the header with one-letter field names."""
         ext = request.ext_fields
-        if ext.get(BATCH) == "true":
+        batch = ext.get(BATCH)
+        if batch is not None and batch != "false" and batch.lower() == "true":
             return self.send_batch(connection, request)
         try:
             topic = ext[TOPIC]

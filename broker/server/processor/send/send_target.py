@@ -123,13 +123,15 @@ def _create_topic(
 ) -> TopicConfig | None:
     ext = request.ext_fields
     topics = context.topics
-    flag = sysflag.TOPIC_UNIT if ext.get(UNIT_MODE) == "true" else 0
-    if names.is_retry_topic(topic):
-        flag = sysflag.TOPIC_UNIT_SUB if flag else 0
-        return topics.ensure(topic, 1, sys_flag=flag)
-    return topics.create_for_send(
+    flag = sysflag.TOPIC_UNIT if ext.get(UNIT_MODE, "").lower() == "true" else 0
+    is_retry = names.is_retry_topic(topic)
+    if is_retry and flag:
+        flag = sysflag.TOPIC_UNIT_SUB
+    # A client without the retry topic's route sends to a queue of the default topic's route.
+    made = topics.create_for_send(
         topic, ext.get(DEFAULT_TOPIC, names.TBW102), int(ext.get(DEFAULT_QUEUES) or 0), flag
     )
+    return topics.ensure(topic, 1, sys_flag=flag) if made is None and is_retry else made
 
 
 def random_queue(target: Target) -> int:

@@ -518,6 +518,13 @@ class TestBatch:
         desk.topic("Orders")
         assert self.batch(desk, []).code == ResponseCode.MESSAGE_ILLEGAL
 
+    @pytest.mark.parametrize("flag", ["TRUE", "True"])
+    def test_the_batch_flag_may_have_any_case(self, desk, flag: str) -> None:
+        desk.topic("Orders")
+        answer = self.batch(desk, self.three(), code=RequestCode.SEND_MESSAGE_V2, m=flag)
+        assert answer.code == 0
+        assert [one.body for one in desk.messages("Orders", 1)] == [b"0", b"1", b"2"]
+
     def test_queue_outside_the_topic(self, desk) -> None:
         desk.topic("Orders")
         assert self.batch(desk, self.three(), e=9).code == ResponseCode.INVALID_PARAMETER
@@ -526,12 +533,18 @@ class TestBatch:
 class TestRetryTopic:
     """A consumer sends a failed message itself; too often means the DLQ."""
 
-    def test_retry_topic_is_made_on_demand(self, desk) -> None:
+    def test_retry_topic_is_made_on_demand(self, make_desk) -> None:
+        desk = make_desk(autoCreateTopicEnable="false")
         answer = desk.send(topic="%RETRY%G1", j=1)
         assert answer.code == 0
         assert desk.context.topics.get("%RETRY%G1").write_queue_nums == 1
         (stored,) = desk.messages("%RETRY%G1")
         assert stored.reconsume_times == 1
+
+    def test_with_auto_creation_it_has_the_queues_of_the_default_topic(self, desk) -> None:
+        """A client without its route chooses among these."""
+        assert desk.send(topic="%RETRY%G1", j=1, e=3).code == 0
+        assert desk.context.topics.get("%RETRY%G1").write_queue_nums == 4
 
     def test_unknown_group(self, make_desk) -> None:
         desk = make_desk(autoCreateSubscriptionGroup="false")
