@@ -232,6 +232,9 @@ def check_topic_name(topic: str) -> str | None:
     return None
 
 
+TOPIC_FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+
+
 class TopicConfig(msgspec.Struct, frozen=True, rename="camel"):
     """Configuration of a topic on one broker.
 
@@ -246,7 +249,7 @@ class TopicConfig(msgspec.Struct, frozen=True, rename="camel"):
     read_queue_nums: int = 16
     write_queue_nums: int = 16
     perm: int = PERM_READ | PERM_WRITE
-    topic_filter_type: str = "SINGLE_TAG"
+    topic_filter_type: str = TOPIC_FILTER_TYPES[0]
     topic_sys_flag: int = 0
     order: bool = False
     attributes: dict[str, str] = {}

@@ -6,6 +6,7 @@
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from broker.common.sysflag import TRANSACTION_NOT_TYPE
 from broker.errors import RemoteProtocolError
 from broker.message.message_id import parse_offset_msg_id
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
@@ -33,13 +34,16 @@ async def _answer_stored(
 def end_transaction(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand | Awaitable[RemotingCommand] | None:
-    """END_TRANSACTION: commit or roll back; no response at all to any other decision."""
+    """END_TRANSACTION: commit or roll back; no response at all to "unknown"."""
     header = decode_header_fields(EndTransactionRequestHeader, request.ext_fields)
     if context.transactions is None or context.config.broker_id != 0:
         remark = "Message store is slave mode, so end transaction is forbidden"
         return response(request, ResponseCode.SLAVE_NOT_AVAILABLE, remark)
-    if not is_decision(header):
+    if header.commit_or_rollback == TRANSACTION_NOT_TYPE:
         return None
+    if not is_decision(header):
+        remark = f"commitOrRollback {header.commit_or_rollback}: 8 commits, 12 rolls back"
+        return response(request, ResponseCode.SYSTEM_ERROR, remark)
     lacking = context.durability.refusal()
     if lacking is not None and header.commit_or_rollback == COMMIT:
         return response(request, ResponseCode.SYSTEM_ERROR, lacking.name)

@@ -12,7 +12,7 @@ import msgspec
 
 from broker.common import topic as names
 from broker.common.message_queue import MessageQueue
-from broker.common.topic import TopicConfig
+from broker.common.topic import TOPIC_FILTER_TYPES, TopicConfig
 from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.body.consumer.group import GroupList
 from broker.remoting.protocol.body.namesrv.route import TopicList
@@ -60,6 +60,9 @@ def reject_reason(context: BrokerContext, config: TopicConfig) -> str | None:
         config.topic_name
     ):
         return f"The topic[{config.topic_name}] is conflict with system topic."
+    if config.topic_filter_type not in TOPIC_FILTER_TYPES:
+        types = " or ".join(TOPIC_FILTER_TYPES)
+        return f"topicFilterType {config.topic_filter_type!r:.80} is not {types}"
     if not 0 <= config.perm <= 7:
         return f"perm {config.perm} is not between 0 and 7"
     if not (0 <= config.read_queue_nums <= MAX_QUEUES):

@@ -27,6 +27,12 @@ def test_an_end_without_a_half_message_is_a_system_error(ledger) -> None:
     assert answer.remark == "Find prepared transaction message failed"
 
 
+def test_a_decision_that_does_not_exist_is_an_error(ledger) -> None:
+    answer = ledger.desk.ask(RequestCode.END_TRANSACTION, {**HEADER, "commitOrRollback": 7})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == "commitOrRollback 7: 8 commits, 12 rolls back"
+
+
 def test_half_messages_are_refused_where_they_are_configured_off(make_desk) -> None:
     desk = make_desk(rejectTransactionMessage="true")
     desk.topic("Orders")

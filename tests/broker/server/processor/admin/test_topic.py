@@ -60,6 +60,7 @@ class TestUpdate:
             {"topic": "broker-a"},
             {"topic": "rmq_sys_anything"},
             {"perm": 8},
+            {"topicFilterType": "NO_TAG"},
             {"readQueueNums": -1},
             {"writeQueueNums": 10**6},
             {"attributes": "+message.type=MIXED"},
