@@ -9,6 +9,7 @@ dated one interval earlier, and the end of a window is always the current value.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -122,6 +123,7 @@ class BrokerStats:
 
     def __init__(self, now_ms: int) -> None:
         self._counters: dict[tuple[str, str], Counter] = {}
+        self._caches: list[dict[str, tuple[Counter, Counter]]] = []
         self.started_ms = now_ms
         self.put = Counter()
         self.put_bytes = Counter()
@@ -150,12 +152,26 @@ class BrokerStats:
         """Return the key and the counter of each counter with that name."""
         return [(key, counter) for (of, key), counter in self._counters.items() if of == name]
 
-    def forget(self, *keys: str) -> None:
-        """Remove the counters of a deleted topic or group."""
-        gone = set(keys)
-        for name, key in list(self._counters):
-            if key in gone or gone & set(key.split("@")):
-                del self._counters[name, key]
+    def new_cache(self) -> dict[str, tuple[Counter, Counter]]:
+        """Return a table for counters that were found here; a deletion empties it."""
+        self._caches.append({})
+        return self._caches[-1]
+
+    def forget_topic(self, topic: str) -> None:
+        """Remove the counters of a deleted topic: its own, and those by topic and group."""
+        self._forget(lambda name, key: name != DLQ_PUT_NUMS and key.partition("@")[0] == topic)
+
+    def forget_group(self, group: str) -> None:
+        """Remove the counters of a deleted group: its own, and those by topic and group."""
+        self._forget(
+            lambda name, key: (key if name == DLQ_PUT_NUMS else key.partition("@")[2]) == group
+        )
+
+    def _forget(self, is_gone: Callable[[str, str], bool]) -> None:
+        for name, key in [one for one in self._counters if is_gone(*one)]:
+            del self._counters[name, key]
+        for cache in self._caches:
+            cache.clear()
 
     def sample(self, now_ms: int) -> None:
         """Sample all counters, every :data:`SAMPLE_MS`; record the totals at midnight (UTC)."""

@@ -54,7 +54,6 @@ from broker.store.results import GetMessageResult, GetMessageStatus
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
-    from broker.server.stats import Counter
 
 log = logging.getLogger("broker.server")
 
@@ -117,7 +116,7 @@ class PullMessageProcessor:
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
-        self._counters: dict[str, tuple[Counter, Counter]] = {}
+        self._counters = context.stats.new_cache()
         self._woken: list[SuspendedPull] = []
         self._unwrapping: set[asyncio.Future[bytes | RemotingCommand]] = set()
         limits = context.store.config
@@ -243,8 +242,8 @@ class PullMessageProcessor:
             )
         if held is None:
             # As in Java, only the first execution commits: when a suspended pull is resumed, its
-            # commit offset may be older than the committed one.
-            if header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
+            # commit offset may be older than the committed one. A reset counts from now on.
+            if moved is None and header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
                 offsets.commit(name, header.topic, header.queue_id, header.commit_offset)
             offsets.note_pull(name, header.topic, header.queue_id, result.next_begin_offset)
         code = CODES.get(result.status)

@@ -61,10 +61,28 @@ def test_deleted_topics_and_groups_are_forgotten() -> None:
     stats.counter("TOPIC_PUT_NUMS", "T")
     stats.counter("GROUP_GET_NUMS", "T@G")
     stats.counter("GROUP_GET_NUMS", "U@G")
-    stats.forget("T")
+    cache = stats.new_cache()
+    cache["T@G"] = stats.counter("GROUP_GET_NUMS", "T@G"), stats.counter("GROUP_GET_SIZE", "T@G")
+    stats.forget_topic("T")
     assert stats.find("TOPIC_PUT_NUMS", "T") is None
     assert stats.find("GROUP_GET_NUMS", "T@G") is None
     assert stats.find("GROUP_GET_NUMS", "U@G") is not None
+    assert cache == {}  # else the next pulls would add to removed counters
+    stats.counter("DLQ_PUT_NUMS", "G")
+    stats.forget_group("G")
+    assert stats.find("GROUP_GET_NUMS", "U@G") is None
+    assert stats.find("DLQ_PUT_NUMS", "G") is None
+
+
+def test_a_group_and_a_topic_of_one_name_are_distinct() -> None:
+    stats = BrokerStats(0)
+    of_topic = ("TOPIC_PUT_NUMS", "Orders"), ("GROUP_GET_NUMS", "Orders@G")
+    of_group = ("DLQ_PUT_NUMS", "Orders"), ("GROUP_GET_NUMS", "T@Orders")
+    for name, key in of_topic + of_group:
+        stats.counter(name, key)
+    stats.forget_group("Orders")
+    assert all(stats.find(*one) for one in of_topic)
+    assert not any(stats.find(*one) for one in of_group)
 
 
 def test_totals_roll_at_midnight() -> None:

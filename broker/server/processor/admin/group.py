@@ -101,7 +101,9 @@ async def _forget(
         return not_written(request, error)
     if header.cleans:
         context.offsets.remove_group(header.group_name)
-    context.stats.forget(header.group_name)
+    context.stats.forget_group(header.group_name)
+    if context.pop is not None:
+        context.pop.in_flight.clean(lambda _, group: group != header.group_name)
     return response(request)
 
 

@@ -55,9 +55,17 @@ async def reset_offset(
     header = decode_header_fields(ResetOffsetRequestHeader, request.ext_fields)
     if not context.config.use_server_side_reset_offset:
         return await _reset_by_clients(context, request, header)
+    if context.config.is_slave:
+        remark = f"the broker[{context.address}] is a slave: ask its master to reset offsets"
+        return response(request, ResponseCode.SYSTEM_ERROR, remark)
     config = context.topics.get(header.topic)
     if config is None:
         return no_topic(request, header.topic)
+    if header.queue_id >= config.read_queue_nums and not context.store.get_max_offset(
+        header.topic, header.queue_id
+    ):
+        remark = f"queueId {header.queue_id}: the topic has {config.read_queue_nums} read queues"
+        return response(request, ResponseCode.SYSTEM_ERROR, remark)
     if header.group not in context.groups:
         return no_group(request, header.group)
     targets: dict[int, int] = {}

@@ -207,9 +207,12 @@ async def _delete_queues(
         await context.topics.persist()
     except (RocketMQError, OSError) as error:
         return not_written(request, error)
+    gone = set(topics)
     for name in topics:
         context.offsets.remove_topic(name)
-        context.stats.forget(name)
+        context.stats.forget_topic(name)
+    if context.pop is not None:
+        context.pop.in_flight.clean(lambda topic, _: topic not in gone)
     context.store.delete_topics(topics)
     for name in topics:
         if context.timers is not None:

@@ -280,6 +280,24 @@ class TestRedelivery:
         desk.send(body=b"new")
         assert [one.body for one in client.pop(maxMsgNums=1)] == [b"old"]
 
+    @pytest.mark.parametrize(
+        ("code", "header"),
+        [
+            (RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Orders"}),
+            (RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "G1"}),
+        ],
+    )
+    def test_nothing_of_a_deleted_topic_or_group_is_in_flight(
+        self, desk, client, code: int, header: dict[str, str]
+    ) -> None:
+        desk.send()
+        desk.send("Other")
+        client.pop()
+        in_flight = desk.context.pop.in_flight
+        assert in_flight.get("Orders", "G1", 0) == 1
+        assert desk.ask(code, header).code == 0
+        assert in_flight.get("Orders", "G1", 0) == 0
+
     def test_messages_of_a_deleted_topic_are_not_redelivered(self, desk, client) -> None:
         desk.send()
         client.pop(invisibleTime=1_000)

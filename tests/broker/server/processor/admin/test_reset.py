@@ -4,6 +4,7 @@ import pytest
 
 from broker.common.message_queue import MessageQueue
 from broker.common.subscription import build_subscription
+from broker.common.sysflag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION
 from broker.errors import RequestTimeoutError
 from broker.remoting.protocol.body.consumer.offset import (
     GetConsumerStatusBody,
@@ -55,6 +56,35 @@ class TestOnTheBroker:
     def test_negative_time_is_the_end(self, filled) -> None:
         assert table(reset(filled)) == {Q0: 4, Q1: 0}
         assert filled.context.offsets.query("G1", "Orders", 0) == 4
+
+    def test_a_slave_refuses(self, make_desk) -> None:
+        desk = make_desk(brokerId="1", brokerRole="SLAVE")
+        desk.topic("Orders")
+        answer = reset(desk)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert answer.remark.endswith("is a slave: ask its master to reset offsets")
+
+    def test_a_queue_that_does_not_exist_is_refused(self, filled) -> None:
+        answer = reset(filled, queueId=2, offset=0)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert answer.remark == "queueId 2: the topic has 2 read queues"
+        assert filled.context.offsets.query("G1", "Orders", 2) < 0
+
+    def test_a_pull_from_before_does_not_undo_it(self, filled) -> None:
+        table(reset(filled, queueId=0, offset=2))
+        pull = {
+            "consumerGroup": "G1",
+            "topic": "Orders",
+            "queueId": 0,
+            "queueOffset": 3,
+            "maxMsgNums": 1,
+            "sysFlag": PULL_COMMIT_OFFSET | PULL_SUBSCRIPTION,
+            "commitOffset": 3,
+            "suspendTimeoutMillis": 0,
+            "subVersion": 1,
+        }
+        assert filled.ask(RequestCode.PULL_MESSAGE, pull).code == ResponseCode.PULL_OFFSET_MOVED
+        assert filled.context.offsets.query("G1", "Orders", 0) == 2
 
     def test_time_is_the_first_message_at_or_after_it(self, filled) -> None:
         second = filled.messages("Orders")[1].store_timestamp
