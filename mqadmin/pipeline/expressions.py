@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from broker.common.times import parse_duration_ms
+from broker.common.topic import RETRY_PREFIX
 from broker.errors import ConfigError, RocketMQError
 from mqadmin.pipeline.job import Table
 
@@ -67,6 +68,15 @@ def properties_map(column: str = "properties") -> Column:
         ),
     )
     return F.coalesce(F.map_from_entries(entries), F.create_map().cast("map<string,string>"))
+
+
+def original_topic(topic: Column, group: Column) -> Column:
+    """Return the topic whose POP retry topic of ``group`` (either version) this is, else null."""
+    prefix = F.concat(F.lit(RETRY_PREFIX), group)
+    rest = topic.substr(F.length(prefix) + 2, F.length(topic))
+    separated = F.startswith(topic, F.concat(prefix, F.lit("_")))
+    separated |= F.startswith(topic, F.concat(prefix, F.lit("+")))
+    return F.when(separated & (rest != ""), rest)
 
 
 def host_of(column: str) -> Column:

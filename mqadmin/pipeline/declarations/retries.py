@@ -9,7 +9,9 @@ JOB: Final = Job(
     summary="Retries of each message, from delay level to delay level, to success or the DLQ.",
     text="A chain collects the retry records of one message in one group: records in the delay"
     " queues, deliveries through the retry topic, the dead-letter message. The last delivery"
-    " succeeded if the group's consumer offset is greater than its queue offset.",
+    " succeeded if the group's consumer offset is greater than its queue offset. The group of a POP"
+    " retry topic (%RETRY%GROUP_TOPIC) is the one with consumer offsets in it, or else in TOPIC. If"
+    " there is none or more than one, GROUP_TOPIC is shown as group, without origin topic.",
     example="mqadmin pipeline run retries --store /data/store --table chains",
     parameters=(GROUP,),
     tables=(
@@ -18,7 +20,7 @@ JOB: Final = Job(
             "chains by group and origin topic, most dead-letter messages first",
             columns(
                 ("group", "text", "consumer group"),
-                ("origin_topic", "text", "topic the messages were sent to"),
+                ("origin_topic", "text", "topic the messages were sent to, if known"),
                 ("messages", "int", "retried messages"),
                 ("dead", "int", "messages in the DLQ"),
                 ("consumed", "int", "messages consumed in the end"),
@@ -36,7 +38,7 @@ JOB: Final = Job(
             "one row per group and message",
             columns(
                 ("group", "text", "consumer group"),
-                ("origin_topic", "text", "topic the message was sent to"),
+                ("origin_topic", "text", "topic the message was sent to, if known"),
                 ("origin_msg_id", "text", "its message id in that topic"),
                 ("uniq_key", "text", "uniqKey"),
                 ("keys", "text", "KEYS"),

@@ -7,7 +7,13 @@ from pyspark.sql import functions as F
 
 from broker.common.topic import DLQ_PREFIX
 from mqadmin.pipeline.declarations.dlq import JOB
-from mqadmin.pipeline.expressions import properties_map, property_of, seconds_between, shape
+from mqadmin.pipeline.expressions import (
+    original_topic,
+    properties_map,
+    property_of,
+    seconds_between,
+    shape,
+)
 from mqadmin.pipeline.inputs import Inputs
 
 READ: Final = (
@@ -40,8 +46,16 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
 
 
 def _origin() -> Column:
-    """Return the topic that a dead-letter message was sent to."""
-    return F.coalesce(property_of("DLQ_ORIGIN_TOPIC"), property_of("RETRY_TOPIC"))
+    """Return the topic that a dead-letter message was sent to.
+
+    Java names the POP retry topic of a message that POP delivered again.
+    """
+    named = F.coalesce(property_of("DLQ_ORIGIN_TOPIC"), property_of("RETRY_TOPIC"))
+    return F.coalesce(original_topic(named, _group()), named)
+
+
+def _group() -> Column:
+    return F.substring(F.col("topic"), len(DLQ_PREFIX) + 1, 255)
 
 
 def dead_letters(messages: DataFrame) -> DataFrame:
@@ -52,7 +66,7 @@ def dead_letters(messages: DataFrame) -> DataFrame:
     origin_id = F.coalesce(property_of("DLQ_ORIGIN_MESSAGE_ID"), property_of("ORIGIN_MESSAGE_ID"))
     found = dead.select(
         "*",
-        F.substring(F.col("topic"), len(DLQ_PREFIX) + 1, 255).alias("group"),
+        _group().alias("group"),
         _origin().alias("origin_topic"),
         origin_id.alias("origin_msg_id"),
         F.col("reconsume_times").alias("tries"),

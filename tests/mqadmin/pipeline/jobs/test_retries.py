@@ -1,5 +1,6 @@
 """``retries`` agrees with chains built record by record."""
 
+import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
+from tests.support.pipeline_store import LogBuilder, MakeLog
 
 
 def expected_chains(root: Path) -> dict[tuple[str, str], dict[str, Any]]:
@@ -96,3 +98,81 @@ def test_groups_aggregate_chains_most_dead_letters_first(
     assert [row["dead"] for row in rows] == sorted((row["dead"] for row in rows), reverse=True)
     assert {row["group"] for row in run_job("retries", root, group="CG_some").rows} == {"CG_some"}
     assert run_job("retries", root, topic="JobsOrderlyA").rows[0]["group"] == "CG_orderly"
+
+
+def put_retry(log: LogBuilder, topic: str, first_topic: str | None = None) -> None:
+    log.put(topic, reconsume_times=1, properties={"RETRY_TOPIC": first_topic})
+
+
+def write_offsets(root: Path, offsets: dict[str, int]) -> None:
+    """Write a consumerOffset.json with the offset of queue 0 by ``topic@group``."""
+    (root / "config").mkdir()
+    table = {key: {"0": offset} for key, offset in offsets.items()}
+    (root / "config" / "consumerOffset.json").write_text(json.dumps({"offsetTable": table}))
+
+
+def test_the_group_of_a_pop_retry_topic_is_the_one_with_offsets_in_it(
+    run_job: Any, make_log: MakeLog
+) -> None:
+    log = make_log()
+    put_retry(log, "%RETRY%a_b_Orders")
+    put_retry(log, "%RETRY%a_b_Orders")
+    write_offsets(log.root, {"%RETRY%a_b_Orders@a_b": 1, "Orders@a_b": 1, "b_Orders@a": 1})
+    (row,) = run_job("retries", log.root).rows
+    assert (row["group"], row["originTopic"]) == ("a_b", "Orders")
+    assert (row["consumed"], row["pending"]) == (1, 1)
+    assert len(run_job("retries", log.root, group="a_b", topic="Orders", table="chains").rows) == 2
+
+
+def test_the_group_of_a_pop_retry_topic_is_found_by_its_offsets_in_the_origin_topic(
+    run_job: Any, make_log: MakeLog
+) -> None:
+    log = make_log()
+    put_retry(log, "%RETRY%a_b_Orders")
+    write_offsets(log.root, {"Orders@a_b": 1, "Other@a": 1})
+    (row,) = run_job("retries", log.root).rows
+    assert (row["group"], row["originTopic"], row["unknown"]) == ("a_b", "Orders", 1)
+
+
+def test_the_separator_of_version_2_splits_group_and_topic(run_job: Any, make_log: MakeLog) -> None:
+    log = make_log()
+    put_retry(log, "%RETRY%a_b+Orders_x")
+    (row,) = run_job("retries", log.root).rows
+    assert (row["group"], row["originTopic"]) == ("a_b", "Orders_x")
+
+
+def test_two_possible_groups_of_a_pop_retry_topic_leave_its_name_whole(
+    run_job: Any, make_log: MakeLog
+) -> None:
+    log = make_log()
+    put_retry(log, "%RETRY%a_b_Orders")
+    write_offsets(log.root, {"Orders@a_b": 1, "b_Orders@a": 1})
+    (row,) = run_job("retries", log.root).rows
+    assert (row["group"], row["originTopic"]) == ("a_b_Orders", None)
+
+
+def test_messages_sent_back_by_a_group_named_like_a_pop_retry_topic_are_its_own(
+    run_job: Any, make_log: MakeLog
+) -> None:
+    log = make_log()
+    put_retry(log, "%RETRY%a_Orders", "Orders")
+    put_retry(log, "%RETRY%a_Orders")
+    write_offsets(log.root, {"Orders@a": 1, "Orders@a_Orders": 1})
+    rows = run_job("retries", log.root, table="chains").rows
+    assert [(row["group"], row["originTopic"]) for row in rows] == [
+        ("a", "Orders"),
+        ("a_Orders", "Orders"),
+    ]
+
+
+def test_a_dead_letter_of_java_that_names_the_pop_retry_topic_has_the_origin_topic(
+    run_job: Any, make_log: MakeLog
+) -> None:
+    log = make_log()
+    for separator in "_+":
+        name = f"%RETRY%a_b{separator}Orders"
+        log.put("%DLQ%a_b", reconsume_times=17, properties={"RETRY_TOPIC": name})
+    (row,) = run_job("retries", log.root).rows
+    assert (row["group"], row["originTopic"], row["dead"]) == ("a_b", "Orders", 2)
+    (row,) = run_job("dlq", log.root, topic="Orders").rows
+    assert (row["group"], row["originTopic"], row["messages"]) == ("a_b", "Orders", 2)
