@@ -7,9 +7,10 @@ from mqadmin.pipeline.job import GROUP, QUEUE, STORE, TOPIC, Job, Parameter, Tab
 JOB: Final = Job(
     name="lag-history",
     summary="Lag of consumer groups over time, in messages and seconds, from offset snapshots.",
-    text="A snapshot is a copy of config/consumerOffset.json with its time in the file name. The"
-    " default is the file of each store. The maximum offset of a queue at that time and the store"
-    " time of the first unconsumed message are taken from the CommitLog.",
+    text="A snapshot is a copy of config/consumerOffset.json (with enableLmq=true"
+    " lmqConsumerOffset.json) with its time in the file name. The default is the file of each"
+    " store. The maximum offset of a queue at that time and the store time of the first unconsumed"
+    " message are taken from the CommitLog.",
     example="mqadmin pipeline run lag-history --store /data/store --param offsets='/backup/*.json'",
     parameters=(
         Parameter("offsets", "", "comma-separated snapshot files and globs"),

@@ -4,8 +4,10 @@
 
     spark.read.format("rocketmq-offsets").load("/backup/offsets/*.json")
 
-Options: ``columns``, ``optional``. A path is a store directory or a copy of consumerOffset.json.
-Stores without that file are skipped if another path has offsets, with ``optional`` always.
+Options: ``columns``, ``optional``. A path is a store directory or a copy of consumerOffset.json or
+lmqConsumerOffset.json, which replaces it with ``enableLmq``; a store that has both has two
+snapshots. Stores without these files are skipped if another path has offsets, with ``optional``
+always.
 ``snapshot_time`` is the time in the file name (``consumerOffset-20260102T030405Z.json``, or epoch
 seconds or milliseconds), otherwise the modification time of the file.
 """
@@ -32,6 +34,7 @@ from mqadmin.pipeline.sources.partitions.table import (
 )
 
 NAME: Final = "rocketmq-offsets"
+FILES: Final = (config.CONSUMER_OFFSET, config.LMQ_CONSUMER_OFFSET)
 TYPES: Final = {
     "topic": "string",
     "group": "string",
@@ -70,7 +73,7 @@ class OffsetsFormat:
         files = [TableTask([(store, str(file))]) for file, store in _offset_files(paths)]
         if not files and not option_true(options, "optional"):
             raise ConfigError(
-                f"{NAME}: {paths[0]} contains no {config.CONSUMER_OFFSET}",
+                f"{NAME}: {paths[0]} contains no {' and no '.join(FILES)}",
                 "give copies of config/consumerOffset.json, or a store directory that has it",
             )
         yield from files
@@ -105,10 +108,11 @@ def _offset_files(paths: list[str]) -> Iterator[tuple[Path, str]]:
             yield path, ""
             continue
         directory = StoreDirectory(path)
-        file = (directory.root or path) / state.CONFIG_DIR / config.CONSUMER_OFFSET
-        backup = file.with_name(file.name + ".bak")
-        if file.exists() or backup.exists():
-            yield file, store_label(directory)
+        for file_name in FILES:
+            file = (directory.root or path) / state.CONFIG_DIR / file_name
+            backup = file.with_name(file.name + ".bak")
+            if file.exists() or backup.exists():
+                yield file, store_label(directory)
 
 
 def read_offsets(path: Path) -> tuple[Path, dict[tuple[str, str], dict[int, int]]]:
@@ -126,8 +130,10 @@ def read_offsets(path: Path) -> tuple[Path, dict[tuple[str, str], dict[int, int]
         except (RemoteProtocolError, StoreError) as error:
             problem = f"{file}: {error.message}"
             continue
+        light = {key: {0: offset} for key, offset in (table.lmq_offsets or {}).items()}
         return file, {
-            config.split_topic_group(key): dict(queues) for key, queues in table.offsets.items()
+            config.split_topic_group(key): dict(queues)
+            for key, queues in (*table.offsets.items(), *light.items())
         }
     raise StoreError(problem, "give a copy of config/consumerOffset.json", path=str(path))
 

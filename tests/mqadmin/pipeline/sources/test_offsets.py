@@ -70,6 +70,36 @@ def test_stores_without_offsets_are_skipped_if_another_path_has_some(
     read = spark.read.format("rocketmq-offsets")
     with_some = read.load([str(tmp_path), str(root)])
     assert {row.store for row in with_some.collect()} == {str(root)}
-    with pytest.raises(Exception, match=f"{tmp_path} contains no consumerOffset.json"):
+    with pytest.raises(
+        Exception, match=f"{tmp_path} contains no consumerOffset.json and no lmqConsumerOffset"
+    ):
         read.load(str(tmp_path)).collect()
     assert read.option("optional", "true").load(str(tmp_path)).collect() == []
+
+
+def test_the_offsets_of_a_broker_with_lmqs_are_read(spark: Any, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.mkdir()
+    (tmp_path / "commitlog").mkdir()
+    (config / "lmqConsumerOffset.json").write_text(
+        '{"lmqOffsetTable":{"%LMQ%t@g":4},"offsetTable":{"t@g":{0:3,1:5}}}'
+    )
+    rows = spark.read.format("rocketmq-offsets").load(str(tmp_path)).collect()
+    assert [(row.topic, row.group, row.queue_id, row.consumer_offset) for row in rows] == [
+        ("%LMQ%t", "g", 0, 4),
+        ("t", "g", 0, 3),
+        ("t", "g", 1, 5),
+    ]
+
+
+def test_both_files_of_a_store_are_snapshots(spark: Any, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.mkdir()
+    (tmp_path / "commitlog").mkdir()
+    for name, time, offset in (("consumerOffset", 1000, 3), ("lmqConsumerOffset", 2000, 7)):
+        path = config / f"{name}.json"
+        path.write_text(json.dumps({"offsetTable": {"t@g": {"0": offset}}}))
+        os.utime(path, (time, time))
+    rows = spark.read.format("rocketmq-offsets").load(str(tmp_path)).collect()
+    found = {(row.snapshot_time.timestamp(), row.consumer_offset) for row in rows}
+    assert found == {(1000, 3), (2000, 7)}
