@@ -54,15 +54,18 @@ class Inputs:
         stores: Sequence[str] | None = None,
         crc: bool = False,
         every_topic: bool = False,
+        every_time: bool = False,
         options: dict[str, str] | None = None,
     ) -> DataFrame:
         """Read messages of the log; damaged regions are excluded (:meth:`damage_summary`).
 
-        ``names`` are columns of ``rocketmq-store``. ``every_topic`` ignores the run's topics;
-        ``options`` are further options of the source.
+        ``names`` are columns of ``rocketmq-store``. ``every_topic`` ignores the run's topics,
+        ``every_time`` its times; ``options`` are further options of the source.
         """
         columns = dict.fromkeys((*names, "store", "physical_offset", "damage"))
-        limits = {k: v for k, v in self.limits.items() if k != "topic" or not every_topic}
+        ignored = {"topic"} if every_topic else set()
+        ignored |= {"since", "until"} if every_time else set()
+        limits = {name: value for name, value in self.limits.items() if name not in ignored}
         reader = self.spark.read.format("rocketmq-store").options(
             columns=",".join(columns),
             damages="true",

@@ -19,7 +19,15 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
         offsets = offsets.where(F.col("group") == group)
     if inputs.topics:
         offsets = offsets.where(F.col("topic").isin(*inputs.topics))
-    messages = inputs.messages("topic", "queue_id", "queue_offset", "store_time", "store")
+    taken = F.unix_millis("snapshot_time")
+    if since := inputs.limits.get("since"):
+        offsets = offsets.where(taken >= int(since))
+    if until := inputs.limits.get("until"):
+        offsets = offsets.where(taken < int(until))
+    # The ends of a queue depend on messages of any time.
+    messages = inputs.messages(
+        *("topic", "queue_id", "queue_offset", "store_time", "store"), every_time=True
+    )
     found = lag(messages, offsets)
     return {"lag": found, "groups": groups(found)}
 

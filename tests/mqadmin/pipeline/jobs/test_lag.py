@@ -89,6 +89,14 @@ def test_messages_removed_before_consumption_are_below_min(
     assert row["lagSeconds"] == pytest.approx(100 - kept[0])
 
 
+def test_since_and_until_select_snapshots_not_messages(run_job: Any, history: Any) -> None:
+    log, paths = history
+    limits = {"since_ms": NOW + 60_000, "until_ms": NOW + 119_000}
+    every = run_job("lag-history", log.root, offsets=paths).rows
+    rows = run_job("lag-history", log.root, offsets=paths, **limits).rows
+    assert rows == [row for row in every if row["snapshotTimestamp"] == NOW + 60_000]
+
+
 @pytest.mark.parametrize("name", ["retry-dlq-533", "normal-stop-498"])
 def test_the_offsets_of_a_store_yield_the_lag_reported_by_java(
     run_job: Any, store_roots: dict[str, Path], golden_expect: Any, name: str
