@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from broker.common.encoding.java_json import dumps, loads
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, state, timer
@@ -105,6 +107,37 @@ def read_topics(store: StoreDirectory) -> list[str]:
         except (StoreError, RemoteProtocolError):
             continue
     return []
+
+
+def consumer_offset_file(folder: Path) -> Path:
+    """Return the file with the consumer offsets of the broker that used the store last.
+
+    A broker with ``enableLmq`` writes lmqConsumerOffset.json only, another one consumerOffset.json.
+    """
+    files = (folder / config.CONSUMER_OFFSET, folder / config.LMQ_CONSUMER_OFFSET)
+    existing = [file for file in files if file.exists()]
+    return max(existing, key=lambda file: file.stat().st_mtime_ns, default=files[0])
+
+
+def map_offsets(
+    stored: config.ConsumerOffsetFile, change: Callable[[str, int, int], int]
+) -> config.ConsumerOffsetFile:
+    """Return a table with the offsets ``change(topic, queue id, offset)``, those of LMQs too."""
+
+    def changed(key: str, queue_id: int, offset: int) -> int:
+        return change(config.split_topic_group(key)[0], queue_id, offset)
+
+    light = stored.lmq_offsets
+    return msgspec.structs.replace(
+        stored,
+        offsets={
+            key: {queue: changed(key, queue, offset) for queue, offset in queues.items()}
+            for key, queues in stored.offsets.items()
+        },
+        lmq_offsets=None
+        if light is None
+        else {key: changed(key, 0, offset) for key, offset in light.items()},
+    )
 
 
 def keep_valid_offsets(name: str, data: bytes) -> str | None:

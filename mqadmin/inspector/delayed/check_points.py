@@ -9,6 +9,7 @@ from broker.message.check_point import REVIVE_GROUP
 from broker.message.message import MessageExt
 from broker.store.format import config
 from broker.store.format.state import CONFIG_DIR
+from mqadmin.inspector.configs import consumer_offset_file
 from mqadmin.inspector.damage import WARNING, found
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.delayed.timers import queue_messages, timer_messages
@@ -76,7 +77,7 @@ def revive_offsets(store: StoreDirectory) -> dict[tuple[str, int], int]:
     **Source:** RocketMQ PopReviveService#mergeAndRevive, which commits the offset of the check
     point itself, not the one after it.
     """
-    data = read_all(store.root / CONFIG_DIR / config.CONSUMER_OFFSET) if store.root else None
+    data = read_all(consumer_offset_file(store.root / CONFIG_DIR)) if store.root else None
     table = config.decode_consumer_offset(data.decode("utf-8", "replace")).offsets if data else {}
     found_offsets = {}
     for key, queues in table.items():

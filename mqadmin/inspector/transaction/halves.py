@@ -21,6 +21,7 @@ from broker.message.record import decode_record
 from broker.message.transaction import REMOVE_TAG, decode_op_body
 from broker.store.format import config
 from broker.store.format.state import CONFIG_DIR
+from mqadmin.inspector.configs import consumer_offset_file
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.log import LogReader
@@ -49,7 +50,7 @@ def transaction_rows(store: StoreDirectory, *, now_ms: int) -> Iterator[Transact
 
 def _offsets(store: StoreDirectory) -> tuple[int, int]:
     """Return the committed offsets of half and op queue, 0 where the file has none."""
-    data = read_all(store.root / CONFIG_DIR / config.CONSUMER_OFFSET) if store.root else None
+    data = read_all(consumer_offset_file(store.root / CONFIG_DIR)) if store.root else None
     table = config.decode_consumer_offset(data.decode("utf-8", "replace")).offsets if data else {}
     found = [
         table.get(f"{topic}@{SYS_TRANS_GROUP}", {}).get(0, 0)

@@ -1,13 +1,20 @@
 """Configuration files, and their backups."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.store.format.timer import TimerCheckpoint, encode_timer_checkpoint
-from mqadmin.inspector.configs import config_rows, decode_file, keep_valid_offsets, read_topics
+from mqadmin.inspector.configs import (
+    config_rows,
+    consumer_offset_file,
+    decode_file,
+    keep_valid_offsets,
+    read_topics,
+)
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import ConfigRow, DamageRow
@@ -107,3 +114,15 @@ def test_valid_offsets_are_kept_and_others_left_out(
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"offsetTable":7}', b'{"dataVersion":[]}'])
 def test_a_file_that_has_another_defect_is_not_reduced(data: bytes) -> None:
     assert keep_valid_offsets("consumerOffset.json", data) is None
+
+
+def test_the_offsets_file_in_use_is_the_one_written_last(tmp_path: Path) -> None:
+    plain, light = tmp_path / "consumerOffset.json", tmp_path / "lmqConsumerOffset.json"
+    assert consumer_offset_file(tmp_path) == plain
+    light.touch()
+    assert consumer_offset_file(tmp_path) == light
+    plain.touch()
+    for times, used in (((1000, 2000), light), ((2000, 1000), plain)):
+        os.utime(plain, (0, times[0]))
+        os.utime(light, (0, times[1]))
+        assert consumer_offset_file(tmp_path) == used

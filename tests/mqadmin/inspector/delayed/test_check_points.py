@@ -1,5 +1,6 @@
 """Check points of the store of a Java broker."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,17 @@ def test_revived_check_points_are_not_listed(pop_store: StoreDirectory) -> None:
     }
     # The broker delivered them again: their copies are in the retry topic.
     assert ("PopA", 0, 10) not in starts
+
+
+def test_the_offsets_of_a_broker_with_lmqs_are_read(
+    pop_store: StoreDirectory, tmp_path: Path
+) -> None:
+    expected = list(check_points(pop_store, Query(), now_ms=0))
+    root = tmp_path / "lmq"
+    shutil.copytree(pop_store.path, root)
+    offsets = root / "config" / "consumerOffset.json"
+    offsets.rename(offsets.with_name("lmqConsumerOffset.json"))
+    assert list(check_points(StoreDirectory(root), Query(), now_ms=0)) == expected
 
 
 def test_a_store_without_pop_has_none(golden_store: Callable[..., Path]) -> None:

@@ -73,16 +73,15 @@ def test_halves_that_op_records_list_are_not_open(written: Callable[..., StoreDi
     ]
 
 
+@pytest.mark.parametrize("name", ["consumerOffset.json", "lmqConsumerOffset.json"])
 def test_halves_below_the_committed_offset_are_decided(
-    written: Callable[..., StoreDirectory],
+    written: Callable[..., StoreDirectory], name: str
 ) -> None:
     store = written(*(half(number) for number in range(3)))
     assert store.root is not None
     folder = store.root / "config"
     folder.mkdir(exist_ok=True)
-    (folder / "consumerOffset.json").write_text(
-        f'{{"offsetTable":{{"{HALF}@CID_RMQ_SYS_TRANS":{{0:2}}}}}}'
-    )
+    (folder / name).write_text(f'{{"offsetTable":{{"{HALF}@CID_RMQ_SYS_TRANS":{{0:2}}}}}}')
     assert [row.uniq_key for row in transaction_rows(store, now_ms=BORN_MS)] == ["U2"]
 
 
