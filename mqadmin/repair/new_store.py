@@ -26,6 +26,7 @@ from broker.message.record import (
 from broker.store.format import config, indexfile, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import FILE_SIZE, encode_blank, file_name, fits
+from mqadmin.inspector.configs import map_offsets
 from mqadmin.inspector.damage import LAST_MS, NOTICE
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
@@ -45,11 +46,12 @@ from mqadmin.repair.files import Blocks, Output, check_output
 from mqadmin.repair.recover import Salvaged, SalvagedRecord, is_filler, is_wanted, salvage
 
 _GATHER: Final = 1 << 20
+_OFFSETS: Final = (config.CONSUMER_OFFSET, config.LMQ_CONSUMER_OFFSET)
 # Files of config/ that a new store takes from its source.
 _TAKEN: Final = (
     config.TOPICS,
     config.SUBSCRIPTION_GROUP,
-    config.CONSUMER_OFFSET,
+    *_OFFSETS,
     config.TOPIC_QUEUE_MAPPING,
 )
 
@@ -482,7 +484,7 @@ class _Rewrite:
                 try:
                     if name == config.TOPICS:
                         topics = dict(config.decode_topics(data).topics)
-                    elif name == config.CONSUMER_OFFSET:
+                    elif name in _OFFSETS:
                         data = self._moved_offsets(data)
                     elif name == config.TOPIC_QUEUE_MAPPING:
                         data = moved_mappings(data, self._moved)
@@ -496,16 +498,8 @@ class _Rewrite:
         return topics
 
     def _moved_offsets(self, data: bytes) -> bytes:
-        stored = config.decode_consumer_offset(data)
-        moved: dict[str, dict[int, int]] = {}
-        for key, queues in stored.offsets.items():
-            topic, _ = config.split_topic_group(key)
-            moved[key] = {
-                queue: self._moved(topic, queue, offset) for queue, offset in queues.items()
-            }
-        return config.encode_consumer_offset(
-            msgspec.structs.replace(stored, offsets=moved)
-        ).encode()
+        moved = map_offsets(config.decode_consumer_offset(data), self._moved)
+        return config.encode_consumer_offset(moved).encode()
 
     def _moved(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the new offset of the first kept message at or after an old one."""

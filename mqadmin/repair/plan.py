@@ -488,10 +488,11 @@ def _plan_configs(plan: RepairPlan) -> None:
         else:
             plan.configs[name] = "drop"
             _add_step(plan, "leaveOut", folder / name, "neither it nor its backup can be read")
-    wrong = {row.kind for row in plan.findings}
-    for kind, name in (("offset", config.CONSUMER_OFFSET), ("delayOffset", config.DELAY_OFFSET)):
+    wrong = {row.path for row in plan.findings if row.kind in ("offset", "delayOffset")}
+    for name in (config.CONSUMER_OFFSET, config.LMQ_CONSUMER_OFFSET, config.DELAY_OFFSET):
         # Verification compared the offsets with ends that include covered and cut records.
-        if kind in wrong or (_log_changes(plan) and name in plan.configs):
+        compared = {str(folder / name), str(folder / (name + BACKUP))}
+        if wrong & compared or (_log_changes(plan) and name in plan.configs):
             _add_step(
                 plan,
                 "clampOffsets",

@@ -19,7 +19,7 @@ from broker.errors import ConfigError, StoreError, StoreLockedError
 from broker.store.format import config, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import RECORD, encode_blank, file_name
-from mqadmin.inspector.configs import BACKUP, keep_valid_offsets
+from mqadmin.inspector.configs import BACKUP, keep_valid_offsets, map_offsets
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import open_bytes, read_all
@@ -410,18 +410,8 @@ class _Repair:
             if end is not None:
                 ends[writer.key] = max(end, 0)
         known = {topic for topic, _ in ends} | self._known_topics()
-        path = self.made.root / state.CONFIG_DIR / config.CONSUMER_OFFSET
-        data = read_all(path)
-        if data is not None:
-            stored = config.decode_consumer_offset(data)
-            offsets = {key: dict(queues) for key, queues in stored.offsets.items()}
-            for key, queues in offsets.items():
-                topic = config.split_topic_group(key)[0]
-                if topic in known:  # else it was deleted, and its offsets are not used
-                    queues.update({q: min(at, ends.get((topic, q), 0)) for q, at in queues.items()})
-            if offsets != stored.offsets:
-                stored = msgspec.structs.replace(stored, offsets=offsets)
-                self._rewrite(path, config.encode_consumer_offset(stored))
+        for name in (config.CONSUMER_OFFSET, config.LMQ_CONSUMER_OFFSET):
+            self._clamp_consumer_offsets(self.made.root / state.CONFIG_DIR / name, ends, known)
         path = self.made.root / state.CONFIG_DIR / config.DELAY_OFFSET
         data = read_all(path)
         if data is not None:
@@ -433,6 +423,23 @@ class _Repair:
             if levels != delay.offsets:
                 delay = msgspec.structs.replace(delay, offsets=levels)
                 self._rewrite(path, config.encode_delay_offset(delay))
+
+    def _clamp_consumer_offsets(
+        self, path: Path, ends: dict[tuple[str, int], int], known: set[str]
+    ) -> None:
+        data = read_all(path)
+        if data is None:
+            return
+        stored = config.decode_consumer_offset(data)
+
+        def clamped(topic: str, queue_id: int, offset: int) -> int:
+            if topic not in known:  # it was deleted, and its offsets are not used
+                return offset
+            return min(offset, ends.get((topic, queue_id), 0))
+
+        new = map_offsets(stored, clamped)
+        if new != stored:
+            self._rewrite(path, config.encode_consumer_offset(new))
 
     def _known_topics(self) -> set[str]:
         data = read_all(self.made.root / state.CONFIG_DIR / config.TOPICS)

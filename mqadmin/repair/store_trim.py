@@ -20,6 +20,7 @@ from broker.errors import ConfigError, RemoteProtocolError, StoreError
 from broker.store.format import config, state
 from broker.store.format.commitlog import is_plausible, store_timestamp
 from broker.store.format.indexfile import decode_header
+from mqadmin.inspector.configs import consumer_offset_file
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import open_bytes, read_all
@@ -201,13 +202,16 @@ def _committed(store: StoreDirectory) -> Iterator[tuple[str, str, int, int]]:
     """Yield group, topic, queue id and offset of the configuration; ConfigError if damaged."""
     folder = store.folder(state.CONFIG_DIR)
     assert folder is not None
-    name = config.CONSUMER_OFFSET
+    name = consumer_offset_file(folder).name
     try:
         data = read_all(folder / name)
-        for key, queues in config.decode_consumer_offset(data).offsets.items() if data else ():
-            topic, group = config.split_topic_group(key)
-            for queue_id, offset in queues.items():
-                yield group, topic, queue_id, offset
+        if data:
+            stored = config.decode_consumer_offset(data)
+            light = {key: {0: offset} for key, offset in (stored.lmq_offsets or {}).items()}
+            for key, queues in (*stored.offsets.items(), *light.items()):
+                topic, group = config.split_topic_group(key)
+                for queue_id, offset in queues.items():
+                    yield group, topic, queue_id, offset
         name = config.DELAY_OFFSET
         data = read_all(folder / name)
         for level, offset in config.decode_delay_offset(data).offsets.items() if data else ():

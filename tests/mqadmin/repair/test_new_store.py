@@ -235,6 +235,22 @@ def test_consumer_offsets_point_to_the_same_messages(made: MadeStore, tmp_path: 
     }
 
 
+def test_offsets_of_lmqs_follow_their_messages(made: MadeStore, tmp_path: Path) -> None:
+    for _ in range(3):
+        made.put("%LMQ%light")
+    made.write_all()
+    path = made.root / "config" / config.LMQ_CONSUMER_OFFSET
+    stored = config.ConsumerOffsetFile(
+        offsets={"%LMQ%light@h": {0: 50}}, lmq_offsets={"%LMQ%light@g": 50, "%LMQ%light@i": 1}
+    )
+    path.write_text(config.encode_consumer_offset(stored))
+    recover_store([made.root], tmp_path / "new", file_size=LOG_FILE)
+    data = (tmp_path / "new" / "config" / config.LMQ_CONSUMER_OFFSET).read_bytes()
+    found = config.decode_consumer_offset(data)
+    assert found.offsets == {"%LMQ%light@h": {0: 3}}
+    assert found.lmq_offsets == {"%LMQ%light@g": 3, "%LMQ%light@i": 1}
+
+
 def test_offsets_of_a_recreated_topic_count_from_its_recreation(
     made: MadeStore, tmp_path: Path
 ) -> None:

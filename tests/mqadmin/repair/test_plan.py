@@ -306,6 +306,13 @@ def test_offsets_past_the_end_are_clamped(made: MadeStore, plan) -> None:
     assert actions(plan(made)) == ["clampOffsets"]
 
 
+def test_offsets_of_lmqs_past_the_end_are_clamped(made: MadeStore, plan) -> None:
+    path = made.root / "config" / "lmqConsumerOffset.json"
+    path.write_text(json.dumps({"offsetTable": {"TopicA@g": {"0": 99}}}))
+    found = plan(made)
+    assert [(step.action, step.target) for step in found.steps] == [("clampOffsets", str(path))]
+
+
 def test_temporary_files_of_config_are_ignored(made: MadeStore, plan) -> None:
     (made.root / "config" / "topics.json.tmp").write_bytes(b"{")
     assert plan(made).steps == []

@@ -1,6 +1,7 @@
 """Repair: the copy is whole, the source untouched, and every step was planned."""
 
 import errno
+import json
 import os
 import shutil
 import struct
@@ -331,6 +332,20 @@ def test_offsets_past_the_end_are_clamped(base_store, tmp_path: Path) -> None:
     result = repair(plan_of(root), tmp_path / "out")
     assert "clampOffsets" in [step.action for step in result.steps]
     assert result.ok
+
+
+def test_offsets_of_lmqs_past_the_end_are_clamped(base_store, tmp_path: Path) -> None:
+    root = base_store("lmq-533")
+    path = root / "config" / "lmqConsumerOffset.json"
+    name = next(q.topic for q in StoreDirectory(root).queue_files() if q.topic.startswith("%LMQ%"))
+    light = {f"{name}@g": 900}
+    path.write_text(json.dumps({"lmqOffsetTable": light, "offsetTable": {f"{name}@h": {"0": 901}}}))
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    made = decode_consumer_offset((tmp_path / "out" / "config" / path.name).read_bytes())
+    end = made.offsets[f"{name}@h"][0]
+    assert 0 < end < 900
+    assert made.lmq_offsets == {f"{name}@g": end}
 
 
 def test_offsets_follow_a_queue_whose_last_message_is_lost(

@@ -157,13 +157,14 @@ def test_kept_bytes_are_rounded_up_to_whole_files(tmp_path: Path) -> None:
     assert first_kept_by_size(store, 1 << 40) == 2 * FILE
 
 
-def test_unconsumed_messages_are_counted_by_group_and_queue(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["consumerOffset.json", "lmqConsumerOffset.json"])
+def test_unconsumed_messages_are_counted_by_group_and_queue(tmp_path: Path, name: str) -> None:
     made = MadeStore(tmp_path / "store")
     for _ in range(60):
         made.put("TopicA")
     made.write_all()
     offsets = '{"offsetTable":{"TopicA@slow":{0:3},"TopicA@done":{0:60}}}'
-    (made.root / "config" / "consumerOffset.json").write_text(offsets)
+    (made.root / "config" / name).write_text(offsets)
     store = StoreDirectory(made.root)
     plan = plan_trim(store, 2 * FILE)
     removed = sum(place < 2 * FILE for place, _ in made.places)
