@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
     "export": ("retry-dlq-533", []),
     "dlq": ("retry-dlq-533", []),
     "retries": ("retry-dlq-533", []),
-    "lag-history": ("normal-stop-533", ["--param", "offsets={store}/config/consumerOffset.json"]),
+    "lag-history": ("normal-stop-533", ["--param", "offsets={offsets}"]),
     "audit": ("kill9-async-533", []),
     "latency": ("delay-533", []),
     "latency.delayed": ("delay-533", []),
@@ -54,9 +55,11 @@ def test_a_job_on_a_recorded_store_has_its_golden_result(
     job, _, table = case.partition(".")
     store = store_roots[name]
     slave = store_roots.get(f"{name}/slave", store)
-    # Copying a store changes file times; that of the offsets is the time of the snapshot.
-    os.utime(store / "config" / "consumerOffset.json", (1_795_180_000, 1_795_180_000))
-    given = [word.format(store=store, slave=slave) for word in words]
+    # The time of the file is that of the snapshot; other tests read the file of the store.
+    offsets = tmp_path / "consumerOffset.json"
+    shutil.copyfile(store / "config" / "consumerOffset.json", offsets)
+    os.utime(offsets, (1_795_180_000, 1_795_180_000))
+    given = [word.format(store=store, slave=slave, offsets=offsets) for word in words]
     if table:
         given += ["--table", table]
     if job == "export":
