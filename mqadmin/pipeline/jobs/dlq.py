@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from broker.common.topic import DLQ_PREFIX
+from broker.message.message import RESERVED_PROPERTIES
 from mqadmin.pipeline.declarations.dlq import JOB
 from mqadmin.pipeline.expressions import (
     original_topic,
@@ -20,15 +21,6 @@ READ: Final = (
     *("topic", "queue_id", "queue_offset", "physical_offset", "size", "flag", "sys_flag"),
     *("born_time", "born_host", "store_time", "store_host", "reconsume_times", "body_len"),
     *("tags", "keys", "uniq_key", "offset_msg_id", "properties", "store"),
-)
-
-# Properties that clients and brokers set; all others were set by the application.
-SYSTEM_PROPERTIES: Final = (
-    *("KEYS", "TAGS", "WAIT", "DELAY", "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID", "UNIQ_KEY"),
-    *("MSG_REGION", "TRACE_ON", "CLUSTER", "ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_TOPIC"),
-    *("DLQ_ORIGIN_MESSAGE_ID", "MIN_OFFSET", "MAX_OFFSET", "RECONSUME_TIME"),
-    *("MAX_RECONSUME_TIMES", "CONSUME_START_TIME", "1ST_POP_TIME", "POP_CK", "TRAN_MSG"),
-    *("PGROUP", "INSTANCE_ID", "__CRC32#", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET"),
 )
 
 
@@ -61,8 +53,8 @@ def _group() -> Column:
 def dead_letters(messages: DataFrame) -> DataFrame:
     """Return every dead-letter message, oldest first."""
     dead = messages.where(F.startswith(F.col("topic"), F.lit(DLQ_PREFIX)))
-    system = [F.lit(name) for name in SYSTEM_PROPERTIES]
-    user = F.map_filter(properties_map(), lambda name, _: ~name.isin(*system))
+    reserved = sorted(RESERVED_PROPERTIES)
+    user = F.map_filter(properties_map(), lambda name, _: ~name.isin(*reserved))
     origin_id = F.coalesce(property_of("DLQ_ORIGIN_MESSAGE_ID"), property_of("ORIGIN_MESSAGE_ID"))
     found = dead.select(
         "*",

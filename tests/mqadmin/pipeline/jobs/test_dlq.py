@@ -14,7 +14,9 @@ from mqadmin.admin.facade import MQAdmin
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
+from tests.support.pipeline_store import MakeLog
 
+ONE_BY_ONE = "letters"  # the table with a row for each dead-letter message
 SMALL = {"mappedFileSizeCommitLog": "16777216", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
 
 
@@ -31,7 +33,7 @@ def test_dead_letter_messages_are_equal_to_those_read_by_java(
     run_job: Any, store_roots: dict[str, Path], golden_expect: Any, name: str
 ) -> None:
     root = store_roots[name]
-    rows = run_job("dlq", root, table="letters").rows
+    rows = run_job("dlq", root, table=ONE_BY_ONE).rows
     java = {m["offsetMsgId"]: m for m in golden_expect(name)["messages"] if "DLQ" in m["topic"]}
     assert {row["offsetMsgId"] for row in rows} == set(java)
     for row in rows:
@@ -49,6 +51,17 @@ def test_dead_letter_messages_are_equal_to_those_read_by_java(
         assert row["uniqKey"] == own["UNIQ_KEY"]
         assert row["userProperties"] == {"i": own["i"]}
     assert [row["storeTimestamp"] for row in rows] == sorted(row["storeTimestamp"] for row in rows)
+
+
+def test_properties_of_timers_and_transactions_are_not_those_of_the_application(
+    run_job: Any, make_log: MakeLog
+) -> None:
+    log = make_log()
+    own = {"i": "1", "colour": "red"}
+    reserved = {"TIMER_OUT_MS": "5", "TRANSACTION_CHECK_TIMES": "1", "__SHARDINGKEY": "s"}
+    log.put("%DLQ%g", properties={**own, **reserved})
+    (row,) = run_job("dlq", log.root, table=ONE_BY_ONE).rows
+    assert row["userProperties"] == own
 
 
 def test_groups_count_the_dead_letter_messages(run_job: Any, store_roots: dict[str, Path]) -> None:
@@ -72,8 +85,8 @@ def test_results_can_be_limited_to_a_group_and_a_topic(
     run_job: Any, store_roots: dict[str, Path]
 ) -> None:
     root = store_roots["retry-dlq-533"]
-    assert len(run_job("dlq", root, table="letters", group="CG_orderly").rows) == 3
-    assert len(run_job("dlq", root, table="letters", topic="JobsA").rows) == 11
+    assert len(run_job("dlq", root, table=ONE_BY_ONE, group="CG_orderly").rows) == 3
+    assert len(run_job("dlq", root, table=ONE_BY_ONE, topic="JobsA").rows) == 11
     assert run_job("dlq", root, group="unknown").rows == []
 
 
