@@ -58,39 +58,39 @@ class LitePullConsumer(BlockingFacade):
 
     def poll(self, timeout_ms: int = 5_000) -> list[MessageExt]:
         """Return the next batch of messages, an empty list if none comes in time."""
-        return SHARED.run(self._consumer.poll(timeout_ms))
+        return self._loop.run(self._consumer.poll(timeout_ms))
 
     def commit(self) -> None:
         """Commit everything polled so far."""
-        SHARED.run(self._consumer.commit())
+        self._loop.run(self._consumer.commit())
 
     def committed(self, queue: MessageQueue) -> int | None:
         """Return the offset that the broker has stored for the group."""
-        return SHARED.run(self._consumer.committed(queue))
+        return self._loop.run(self._consumer.committed(queue))
 
     def assignment(self) -> list[MessageQueue]:
         """Return the owned queues."""
-        return SHARED.call(self._consumer.assignment)
+        return self._loop.call(self._consumer.assignment)
 
     def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
         """Return all readable queues of a topic."""
-        return SHARED.run(self._consumer.fetch_message_queues(topic))
+        return self._loop.run(self._consumer.fetch_message_queues(topic))
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Continue an owned queue at an offset."""
-        SHARED.run(self._consumer.seek(queue, offset))
+        self._loop.run(self._consumer.seek(queue, offset))
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
         """Continue an owned queue at its first message."""
-        SHARED.run(self._consumer.seek_to_begin(queue))
+        self._loop.run(self._consumer.seek_to_begin(queue))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
         """Continue an owned queue after its last message."""
-        SHARED.run(self._consumer.seek_to_end(queue))
+        self._loop.run(self._consumer.seek_to_end(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Return the first offset stored at or after a time."""
-        return SHARED.run(self._consumer.offset_for_timestamp(queue, timestamp_ms))
+        return self._loop.run(self._consumer.offset_for_timestamp(queue, timestamp_ms))
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Return no messages of these queues until :meth:`resume`."""
@@ -98,4 +98,4 @@ class LitePullConsumer(BlockingFacade):
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Return messages of these queues again."""
-        SHARED.call(lambda: self._consumer.resume(queues))
+        self._loop.call(lambda: self._consumer.resume(queues))

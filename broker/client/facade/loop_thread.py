@@ -71,7 +71,11 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine to its end and return its result; an interrupt cancels it."""
-        future = self.submit(work)
+        return self.wait(self.submit(work))
+
+    @staticmethod
+    def wait(future: "Future[Result]") -> Result:
+        """Return the result of a submitted coroutine; an interrupt cancels it."""
         try:
             return future.result()
         except BaseException:

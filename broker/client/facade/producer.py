@@ -10,7 +10,6 @@ from concurrent.futures import Future, wait
 
 from broker.client.config import ClientConfig, ProducerConfig
 from broker.client.facade.blocking_facade import BlockingFacade
-from broker.client.facade.loop_thread import SHARED
 from broker.client.hooks.events import SendHook
 from broker.client.latency.fault_tolerance import LatencyFaultTolerance
 from broker.client.publish.async_producer import AsyncProducer, QueueSelector
@@ -62,7 +61,7 @@ class Producer(BlockingFacade):
         timeout_ms: int | None = None,
     ) -> SendResult:
         """Send and wait for the result; see :meth:`AsyncProducer.send`."""
-        return SHARED.run(
+        return self._loop.run(
             self._producer.send(message, queue=queue, selector=selector, timeout_ms=timeout_ms)
         )
 
@@ -74,7 +73,9 @@ class Producer(BlockingFacade):
         timeout_ms: int | None = None,
     ) -> SendResult:
         """Send several messages of one topic in one request."""
-        return SHARED.run(self._producer.send_batch(messages, queue=queue, timeout_ms=timeout_ms))
+        return self._loop.run(
+            self._producer.send_batch(messages, queue=queue, timeout_ms=timeout_ms)
+        )
 
     def send_async(
         self,
@@ -96,7 +97,7 @@ class Producer(BlockingFacade):
             )
             task.add_done_callback(lambda done: _copy(done, future))
 
-        started = SHARED.submit(send())
+        started = self._loop.submit(send())
         if len(self._starting) >= MAX_STARTING:
             wait([self._starting.popleft()])
         self._starting.append(started)
@@ -111,19 +112,19 @@ class Producer(BlockingFacade):
         selector: QueueSelector | None = None,
     ) -> None:
         """Send without waiting for an answer."""
-        SHARED.run(self._producer.send_oneway(message, queue=queue, selector=selector))
+        self._loop.run(self._producer.send_oneway(message, queue=queue, selector=selector))
 
     def request(self, message: Message, *, timeout_ms: int) -> MessageExt:
         """Send a request and wait for the reply of its consumer."""
-        return SHARED.run(self._producer.request(message, timeout_ms=timeout_ms))
+        return self._loop.run(self._producer.request(message, timeout_ms=timeout_ms))
 
     def recall(self, topic: str, recall_handle: str) -> str:
         """Cancel a delayed message; returns its message id."""
-        return SHARED.run(self._producer.recall(topic, recall_handle))
+        return self._loop.run(self._producer.recall(topic, recall_handle))
 
     def fetch_publish_queues(self, topic: str) -> Sequence[MessageQueue]:
         """Return the queues of a topic that can be written."""
-        return SHARED.run(self._producer.fetch_publish_queues(topic))
+        return self._loop.run(self._producer.fetch_publish_queues(topic))
 
 
 def _copy(done: "asyncio.Future[SendResult]", future: "Future[SendResult]") -> None:

@@ -6,7 +6,6 @@
 from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.push_consumer import AsyncPushConsumer
 from broker.client.facade.blocking_facade import BlockingFacade
-from broker.client.facade.loop_thread import SHARED
 from broker.client.hooks.events import ConsumeHook
 from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
 from broker.client.rebalance.strategies import AllocateStrategy
@@ -72,8 +71,8 @@ class PushConsumer(BlockingFacade):
 
     def resume(self) -> None:
         """Pull again."""
-        SHARED.call(self.async_consumer.resume)
+        self._loop.call(self.async_consumer.resume)
 
     def assignment(self) -> list[MessageQueue]:
         """Return the queues that this member owns now."""
-        return SHARED.call(self.async_consumer.assignment)
+        return self._loop.call(self.async_consumer.assignment)

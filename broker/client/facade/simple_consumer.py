@@ -10,7 +10,6 @@ from broker.client.consumer.simple_consumer import (
     AsyncSimpleConsumer,
 )
 from broker.client.facade.blocking_facade import BlockingFacade
-from broker.client.facade.loop_thread import SHARED
 from broker.message.message import MessageExt
 
 
@@ -38,14 +37,14 @@ class SimpleConsumer(BlockingFacade):
         wait_ms: int = DEFAULT_WAIT_MS,
     ) -> list[MessageExt]:
         """Receive up to ``max_messages``; an empty list if none came within ``wait_ms``."""
-        return SHARED.run(
+        return self._loop.run(
             self._consumer.receive(max_messages, invisible_ms, topic=topic, wait_ms=wait_ms)
         )
 
     def ack(self, message: MessageExt) -> bool:
         """Acknowledge a message; False if it was not in flight any more."""
-        return SHARED.run(self._consumer.ack(message))
+        return self._loop.run(self._consumer.ack(message))
 
     def change_invisible_duration(self, message: MessageExt, invisible_ms: int) -> bool:
         """Let a message stay invisible for ``invisible_ms`` from now."""
-        return SHARED.run(self._consumer.change_invisible_duration(message, invisible_ms))
+        return self._loop.run(self._consumer.change_invisible_duration(message, invisible_ms))

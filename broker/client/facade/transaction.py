@@ -6,7 +6,6 @@
 from collections.abc import Iterable
 
 from broker.client.config import ClientConfig, ProducerConfig
-from broker.client.facade.loop_thread import SHARED
 from broker.client.facade.producer import Producer
 from broker.client.publish.transaction import (
     AsyncTransactionProducer,
@@ -39,4 +38,4 @@ class TransactionProducer(Producer):
         self, message: Message, argument: object = None
     ) -> TransactionSendResult:
         """Store a half message, run the local transaction, report its end to the broker."""
-        return SHARED.run(self._transactions.send_in_transaction(message, argument))
+        return self._loop.run(self._transactions.send_in_transaction(message, argument))
