@@ -23,7 +23,9 @@ PROSE = {
     "client": """
     The package broker.client produces to and consumes from RocketMQ 4.9 and 5.x over the remoting
     protocol. Each client exists twice: asynchronous for asyncio and uvloop (AsyncProducer), and
-    blocking (Producer), which runs on an event loop in a thread of the process.
+    blocking (Producer), which runs on an event loop in a thread of the process. After
+    a fork the child makes new clients: a blocking client that was started before refuses
+    calls there.
 
     A message counts as consumed after its listener has returned success; the committed offset is
     the first unfinished one, so that a crash delivers messages again and never loses one. Sends are

@@ -50,6 +50,7 @@ class LitePullConsumer(BlockingFacade):
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Consume exactly these queues."""
+        self._check_process()
         SHARED.acquire()
         try:
             SHARED.run(self._consumer.assign(queues))

@@ -4,6 +4,8 @@ It starts with the first client and ends with the last one, uvloop if it is inst
 """
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -23,6 +25,18 @@ class LoopThread:
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._loop_of_parent: asyncio.AbstractEventLoop | None = None
+
+    def forget_parent(self) -> None:
+        """Begin without users in a child after a fork: the parent's thread and users are not there.
+
+        Its loop is kept: to close it, or its connections, would change the epoll set that both
+        processes share, and the parent would wait for ever.
+        """
+        self._loop_of_parent = self._loop or self._loop_of_parent
+        self._lock = threading.Lock()  # a thread that is not there may hold the other one
+        self._users = 0
+        self._loop = self._thread = None
 
     def acquire(self) -> None:
         """Count one more user; the first one starts the thread."""
@@ -93,3 +107,6 @@ class LoopThread:
 
 SHARED = LoopThread()
 """The loop thread of this process."""
+
+if sys.platform != "win32":  # which has no fork
+    os.register_at_fork(after_in_child=SHARED.forget_parent)
