@@ -190,7 +190,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     offset_dir: str = ""
 
     def check(self) -> None:
-        """Raise ClientError for a value outside its range.
+        """Raise ClientError for a value of a wrong type or outside its range.
 
         **Source:** RocketMQ ``DefaultMQPushConsumerImpl#checkConfig``.
         """
@@ -202,6 +202,8 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
                 )
         for name, low, high in _RANGES:
             value = getattr(self, name)
+            if not isinstance(value, int):
+                raise ClientError(f"{name} is {value!r:.80}: it must be an integer")
             if not low <= value <= high:
                 raise ClientError(f"{name} is {value}: it must be between {low} and {high}")
 

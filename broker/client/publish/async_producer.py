@@ -45,6 +45,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.rpc.message_encoder import (
     EncodedMessage,
+    check_message,
     encode_batch_message,
     encode_message,
     send_request,
@@ -261,6 +262,7 @@ class AsyncProducer(AsyncStartable):
         Raises RequestTimeoutError if none comes in time, otherwise as ``send``.
         """
         self._check_running()
+        check_message(message, self.config, self.wire_topic(message.topic))
         instance = self.instance
         deadline_ms = self.clock.monotonic_ms() + timeout_ms
         replies = replies_of(instance)
@@ -304,7 +306,9 @@ class AsyncProducer(AsyncStartable):
     # ---- parts of a send
 
     def wire_topic(self, topic: str) -> str:
-        """Return the topic's name on the wire."""
+        """Return the topic's name on the wire; ClientError if it is not text."""
+        if not isinstance(topic, str):
+            raise ClientError(f"topic {topic!r:.200} is not text", "pass the name of a topic")
         return wrap_namespace(self.client.namespace, topic)
 
     def _new_key(self) -> str:

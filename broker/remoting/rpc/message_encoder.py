@@ -88,11 +88,31 @@ def check_message(message: Message, config: SendRules, topic: str) -> None:
         raise ClientError(f"topic {message.topic} is reserved for the broker", "choose another")
     if not message.body:
         raise ClientError("a message needs a body", "brokers refuse an empty one")
+    _check_types(message)
     if len(message.body) > config.max_message_size:
         raise ClientError(
             f"the body has {len(message.body)} bytes, the limit is {config.max_message_size}",
             "split it, or raise max_message_size here and on the broker",
         )
+
+
+def _check_types(message: Message) -> None:
+    """Raise ClientError for a body or properties of a wrong type.
+
+    The connection would fail with them, and all requests of other threads on it.
+    """
+    where = f"message to topic {message.topic}"
+    if not isinstance(message.body, bytes | bytearray | memoryview):
+        raise ClientError(
+            f"{where}: the body is a {type(message.body).__name__}, not bytes",
+            "encode text: text.encode()",
+        )
+    for name, value in message.properties.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise ClientError(
+                f"{where}: property {name!r:.80} is {value!r:.80}: names and values must be text",
+                "convert it: str(value)",
+            )
 
 
 def encode_message(

@@ -39,6 +39,14 @@ def test_both_ends_of_a_range_are_accepted_and_their_neighbours_refused(
         assert caught.value.message == f"{name} is {value}: it must be between {low} and {high}"
 
 
+@pytest.mark.parametrize("name", [name for name, _, _ in LIMITS])
+def test_a_value_that_is_not_an_integer_is_refused(name: str) -> None:
+    for value in ("20", 20.5, None):
+        with pytest.raises(ClientError) as caught:
+            ConsumerConfig(**{name: value}).check()  # type: ignore[arg-type]
+        assert caught.value.message == f"{name} is {value!r}: it must be an integer"
+
+
 @pytest.mark.parametrize(
     ("name", "kind"), [("message_model", MessageModel), ("consume_from_where", ConsumeFromWhere)]
 )

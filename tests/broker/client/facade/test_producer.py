@@ -5,7 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.client import ClientConfig, Message, MessageQueue, Producer, ProducerConfig
+from broker.client import (
+    ClientConfig,
+    LocalTransactionState,
+    Message,
+    MessageExt,
+    MessageQueue,
+    Producer,
+    ProducerConfig,
+    TransactionProducer,
+)
 from broker.errors import ClientError
 from broker.server.standalone import BlockingEmbeddedBroker
 
@@ -75,3 +84,39 @@ def test_a_failed_start_leaves_nothing_running() -> None:
     with pytest.raises(ClientError, match="producer group"):
         producer.start()
     assert "rocketmq-client" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_message_of_wrong_types_is_refused_in_each_manner_of_sending(namesrv: str) -> None:
+    text = Message("T", "text")  # type: ignore[arg-type]
+    number = Message("T", b"x", tags=42)  # type: ignore[arg-type]
+    nowhere = Message(42, b"x")  # type: ignore[arg-type]
+    client = ClientConfig(namesrv=namesrv, namespace="prod")
+    for message, reason in (
+        (text, "topic T: the body is a str"),
+        (number, "topic T: property 'TAGS' is 42"),
+        (nowhere, "topic 42 is not text"),
+    ):
+        with TransactionProducer("tg", client, Commits()) as producer:
+            for send in (
+                producer.send,
+                producer.send_oneway,
+                producer.send_in_transaction,
+                lambda one: producer.send_batch([one]),
+                lambda one: producer.send_async(one).result(30),
+                lambda one: producer.request(one, timeout_ms=30_000),
+            ):
+                with pytest.raises(ClientError, match=reason):
+                    send(message)
+            assert producer.send(Message("T", b"x")).queue_offset >= 0
+
+
+class Commits:
+    """A transaction listener that commits."""
+
+    def execute_local_transaction(
+        self, message: Message, argument: object
+    ) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT_MESSAGE
+
+    def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT_MESSAGE

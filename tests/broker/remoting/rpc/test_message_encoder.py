@@ -142,3 +142,35 @@ def test_batches_that_brokers_refuse_are_refused_here(messages: list[Message], r
     topic = messages[0].topic if messages else "T"
     with pytest.raises(ClientError, match=reason):
         encode_batch_message(messages, CONFIG, topic=topic, new_keys=["k"] * len(messages))
+
+
+@pytest.mark.parametrize("body", ["text", 42, ["x"]])
+def test_a_body_that_is_not_bytes_is_refused_with_the_topic_and_the_next_step(body: object) -> None:
+    message = Message("T", body)  # type: ignore[arg-type]
+    reason = f"message to topic T: the body is a {type(body).__name__}, not bytes"
+    for encode in (
+        lambda: encode_message(message, CONFIG, topic="ns%T", new_key="K"),
+        lambda: encode_batch_message([message], CONFIG, topic="ns%T", new_keys=["K"]),
+    ):
+        with pytest.raises(ClientError) as caught:
+            encode()
+        assert (caught.value.message, caught.value.hint) == (reason, "encode text: text.encode()")
+
+
+@pytest.mark.parametrize("body", [bytearray(b"abc"), memoryview(b"abc")])
+def test_every_kind_of_bytes_is_a_body(body: bytes) -> None:
+    assert bytes(encode_message(Message("T", body), CONFIG, topic="T", new_key="K").body) == b"abc"
+
+
+@pytest.mark.parametrize("properties", [{"n": 1}, {"DELAY": 3}, {1: "n"}, {"n": b"x"}, {"n": None}])
+def test_a_property_that_is_not_text_is_refused_with_the_topic(properties: dict[str, str]) -> None:
+    message = Message("T", b"x", properties=properties)
+    ((name, value),) = properties.items()
+    reason = f"message to topic T: property {name!r} is {value!r}: names and values must be text"
+    for encode in (
+        lambda: encode_message(message, CONFIG, topic="T", new_key="K"),
+        lambda: encode_batch_message([message], CONFIG, topic="T", new_keys=["K"]),
+    ):
+        with pytest.raises(ClientError) as caught:
+            encode()
+        assert (caught.value.message, caught.value.hint) == (reason, "convert it: str(value)")
