@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from broker.client.config import ClientConfig, ConsumerConfig
+from broker.client.config import ClientConfig, ConsumerConfig, MessageModel
 from broker.client.consumer.membership import check_consumer_start, join_instance
 from broker.client.consumer.messages import restore_topic
 from broker.client.consumer.position import (
@@ -28,7 +28,7 @@ from broker.client.instance.registry import release_instance
 from broker.client.lifecycle import AsyncStartable
 from broker.client.listener.stats import ConsumerStats
 from broker.client.namespace import wrap_namespace
-from broker.client.offset.offset_store import ReadOnlyOffsetStore, RemoteBrokerOffsetStore
+from broker.client.offset.offset_store import OffsetStore, open_offset_store
 from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
 from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
 from broker.client.state import ServiceState
@@ -117,7 +117,18 @@ class AsyncLitePullConsumer(AsyncStartable):
         check_consumer_start(self.group, self.state)
         self.config.check()
         self.state = ServiceState.START_FAILED
-        await join_instance(self, self._begin, self.client, self.clock, given=self._given)
+        await join_instance(
+            self,
+            self._begin,
+            self.client,
+            self.clock,
+            given=self._given,
+            broadcasting=not self._is_clustering,
+        )
+
+    @property
+    def _is_clustering(self) -> bool:
+        return self.config.message_model is MessageModel.CLUSTERING
 
     async def _begin(self, instance: MQClientInstance) -> None:
         self._parts = self._build(instance)
@@ -133,8 +144,7 @@ class AsyncLitePullConsumer(AsyncStartable):
             await self.rebalance()
 
     def _build(self, instance: MQClientInstance) -> "_Parts":
-        store = ReadOnlyOffsetStore if self.read_only else RemoteBrokerOffsetStore
-        offsets = store(instance, self.group)
+        offsets = open_offset_store(instance, self.group, self.config, read_only=self.read_only)
         return _Parts(
             instance=instance,
             offsets=offsets,
@@ -224,7 +234,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         await parts.offsets.persist(list(parts.rebalancer.process_queues), wait=True)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Return the offset that the broker has stored for the group; None if there is none."""
+        """Return the offset that is stored for the group; None if there is none."""
         return await self._running().offsets.read(queue)
 
     # ---- positions
@@ -333,6 +343,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         parts = self._running()
         sought = self._seeks.pop(queue, None)
         if sought is not None:
+            parts.offsets.table.remove(queue)  # it is frozen
             parts.offsets.table.update(queue, sought)
             return sought
         return await resume_offset(
@@ -348,7 +359,8 @@ class AsyncLitePullConsumer(AsyncStartable):
         parts = self._running()
         parts.pulls.stop(process)
         await parts.offsets.persist([queue], wait=True)
-        parts.offsets.table.remove(queue)
+        if self._is_clustering:
+            parts.offsets.table.remove(queue)
         return True
 
     async def changed(
@@ -388,6 +400,6 @@ class _Parts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a started consumer."""
 
     instance: MQClientInstance
-    offsets: RemoteBrokerOffsetStore
+    offsets: OffsetStore
     rebalancer: Rebalancer
     pulls: PullService

@@ -28,6 +28,7 @@ async def resume_offset(
         offsets.table.remove(queue)  # a later commit of another member counts
     stored = await offsets.read(queue)
     if stored is not None:
+        offsets.table.remove(queue)  # frozen if it was moved
         offsets.table.update(queue, stored)
         return stored
     return await query_start(

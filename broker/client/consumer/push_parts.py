@@ -18,11 +18,7 @@ from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
 from broker.client.listener.orderly import ConsumeOrderlyService
 from broker.client.listener.send_back import SendBack
 from broker.client.listener.stats import ConsumerStats
-from broker.client.offset.offset_store import (
-    LocalFileOffsetStore,
-    OffsetStore,
-    RemoteBrokerOffsetStore,
-)
+from broker.client.offset.offset_store import OffsetStore, open_offset_store
 from broker.client.pop.consume_pop import ConsumePopConcurrentlyService
 from broker.client.pop.pop_service import PopOwner, PopService
 from broker.client.rebalance.broker_locks import BrokerLocks
@@ -75,7 +71,7 @@ def build_parts(
 ) -> PushParts:
     """Build the parts for the one listener that is given; ``lock`` locks a queue at its broker."""
     config = owner.config
-    offsets = _offset_store(owner, instance)
+    offsets = open_offset_store(instance, owner.group, config)
     group_decides = orderly is None and config.max_reconsume_times < 0
     limit = None if group_decides else owner.max_reconsume_times
     send_back = SendBack(instance, owner.group, limit)
@@ -133,14 +129,6 @@ def build_parts(
         ),
         pop=pop,
     )
-
-
-def _offset_store(owner: PartsOwner, instance: MQClientInstance) -> OffsetStore:
-    if owner.config.message_model is MessageModel.CLUSTERING:
-        return RemoteBrokerOffsetStore(instance, owner.group)
-    local = LocalFileOffsetStore(owner.config.offset_dir, instance.client_id, owner.group)
-    local.load()
-    return local
 
 
 def _build_pop(owner: PartsOwner, instance: MQClientInstance, runner: ConcurrentRunner) -> PopParts:

@@ -66,7 +66,7 @@ class LitePullConsumer(BlockingFacade):
         self._loop.run(self._consumer.commit())
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """Return the offset that the broker has stored for the group."""
+        """Return the offset that is stored for the group."""
         return self._loop.run(self._consumer.committed(queue))
 
     def assignment(self) -> list[MessageQueue]:

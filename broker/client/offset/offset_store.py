@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
+from broker.client.config import ConsumerConfig, MessageModel
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.offset.offset_table import OffsetTable
 from broker.common.message_queue import MessageQueue
@@ -188,3 +189,23 @@ class LocalFileOffsetStore:
         if os.path.exists(path):
             os.replace(path, path + BACKUP_SUFFIX)
         os.replace(fresh, path)
+
+
+class ReadOnlyFileOffsetStore(LocalFileOffsetStore):
+    """Offsets of a broadcasting group that are read, and never written."""
+
+    async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
+        """Write nothing."""
+
+
+def open_offset_store(
+    instance: MQClientInstance, group: str, config: ConsumerConfig, *, read_only: bool = False
+) -> OffsetStore:
+    """Return the store of the message model; ClientError for a file that cannot be read."""
+    if config.message_model is MessageModel.CLUSTERING:
+        remote = ReadOnlyOffsetStore if read_only else RemoteBrokerOffsetStore
+        return remote(instance, group)
+    file = ReadOnlyFileOffsetStore if read_only else LocalFileOffsetStore
+    local = file(config.offset_dir, instance.client_id, group)
+    local.load()
+    return local

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.client.config import ConsumerConfig
+from broker.client.config import ConsumerConfig, MessageModel
 from broker.client.consumer.lite_pull import AsyncLitePullConsumer
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.offset.start_offset import ConsumeFromWhere
@@ -269,3 +270,71 @@ def test_a_read_only_member_of_a_new_group_leaves_no_offset() -> None:
 
     run(cluster, work, read_only=True)
     assert stored(cluster) == {}
+
+
+def broadcasting(cluster: FakeCluster, name: str, folder: Path, **options: Any) -> Any:
+    client = cluster.config(instance_name=name)
+    instance = MQClientInstance(client, clock=cluster.clock, transport=cluster.transport)
+    config = ConsumerConfig(
+        consume_from_where=FIRST,
+        message_model=MessageModel.BROADCASTING,
+        offset_dir=str(folder),
+    )
+    consumer = AsyncLitePullConsumer(
+        "g", client, config, clock=cluster.clock, instance=instance, **options
+    )
+    consumer.subscribe("T")
+    return consumer
+
+
+def test_broadcasting_members_each_poll_everything_and_continue_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    cluster = cluster_of()
+
+    async def main() -> None:
+        async with broadcasting(cluster, "a", tmp_path) as a, broadcasting(
+            cluster, "b", tmp_path
+        ) as b:
+            for member in (a, b):
+                assert len(await drain(member)) == 20
+                assert member.assignment() == QUEUES
+        cluster.brokers["broker-a"].store(QUEUES[0], b"next")
+        async with broadcasting(cluster, "a", tmp_path) as a:
+            assert await drain(a) == [b"next"]
+            assert await a.committed(QUEUES[0]) == 11
+        async with broadcasting(cluster, "new", tmp_path) as new:
+            assert len(await drain(new)) == 21
+        assert stored(cluster) == {}
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_broadcasting_member_keeps_the_offsets_after_a_seek(tmp_path: Path) -> None:
+    cluster = cluster_of()
+
+    async def main() -> None:
+        async with broadcasting(cluster, "a", tmp_path) as member:
+            await drain(member)
+            await member.seek(QUEUES[0], 2)
+            assert len(await drain(member)) == 8
+        async with broadcasting(cluster, "a", tmp_path) as member:
+            assert await drain(member) == []
+            await member.seek(QUEUES[0], 9)
+        async with broadcasting(cluster, "a", tmp_path) as member:
+            assert await drain(member) == [b"18"]
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_read_only_broadcasting_member_writes_no_offsets(tmp_path: Path) -> None:
+    cluster = cluster_of()
+
+    async def main() -> None:
+        for _ in range(2):
+            async with broadcasting(cluster, "a", tmp_path, read_only=True) as member:
+                assert len(await drain(member)) == 20
+                await member.commit()
+        assert not list(tmp_path.iterdir())
+
+    run_virtual(main(), cluster.clock)
