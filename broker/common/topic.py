@@ -296,7 +296,8 @@ def config_from_wire(wire: Mapping[str, object], kind: type[T], subject: str) ->
     known["extra"] = extra
     try:
         return msgspec.convert(known, kind, strict=False)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        # msgspec encodes text that is given for a number: a lone surrogate has no encoding.
         raise RemoteProtocolError(f"{subject}: {error}") from None
 
 

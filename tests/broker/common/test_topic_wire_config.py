@@ -35,3 +35,8 @@ def test_numbers_and_booleans_may_be_text() -> None:
 def test_an_invalid_value_names_subject_and_field() -> None:
     with pytest.raises(RemoteProtocolError, match=r"topic x: .*queueCount"):
         config_from_wire({"queueCount": "many"}, Config, "topic x")
+
+
+def test_a_lone_surrogate_for_a_number_is_an_invalid_value() -> None:
+    with pytest.raises(RemoteProtocolError, match="topic x: .*surrogates"):
+        config_from_wire({"queueCount": "\ud800"}, Config, "topic x")
