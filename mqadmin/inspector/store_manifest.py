@@ -24,8 +24,8 @@ class StoreManifest(msgspec.Struct, frozen=True):
     -1 if unknown;
     ``queues`` the maxOffset of each queue then; ``deleted`` the physical offset of a topic's last
     deletion: its records below are of the deleted topic; ``file_sizes`` the lengths in bytes of
-    CommitLog, ConsumeQueue and batch queue files, 0 if unknown. ``problem`` is the reason why an
-    existing file cannot be read.
+    CommitLog, ConsumeQueue and batch queue files, ``index_shape`` slots and entries of IndexFiles,
+    0 if unknown. ``problem`` is the reason why an existing file cannot be read.
     """
 
     log_min: int = -1
@@ -33,6 +33,7 @@ class StoreManifest(msgspec.Struct, frozen=True):
     queues: dict[QueueKey, int] = msgspec.field(default_factory=dict)
     deleted: dict[bytes, int] = msgspec.field(default_factory=dict)
     file_sizes: tuple[int, int, int] = (0, 0, 0)
+    index_shape: tuple[int, int] = (0, 0)
     problem: str = ""
 
 
@@ -86,7 +87,7 @@ def read_queue_ends(store: StoreDirectory) -> StoreManifest:
         return StoreManifest()
     try:
         content: dict[str, Any] = json.loads(data)
-        sizes = [*content.get("sizes", ()), 0, 0, 0]
+        sizes = [*content.get("sizes", ()), 0, 0, 0, 0, 0]
         return StoreManifest(
             log_min=int(content.get("logMin", -1)),
             log_end=int(content["logEnd"]),
@@ -100,6 +101,7 @@ def read_queue_ends(store: StoreDirectory) -> StoreManifest:
                 for topic, end in content.get("deleted", {}).items()
             },
             file_sizes=(int(sizes[0]), int(sizes[1]), int(sizes[2])),
+            index_shape=(int(sizes[3]), int(sizes[4])),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         return StoreManifest(problem=f"the file cannot be read: {error!r:.80}")

@@ -381,19 +381,28 @@ def _plan_queues(plan: RepairPlan) -> None:
 
 
 def index_shape(path: Path) -> tuple[int, int] | None:
-    """Return slots and entries of an IndexFile, None if its header names no slots; StoreError."""
+    """Return slots and entries of an IndexFile, None if damage hides them; StoreError.
+
+    A file whose header counts more entries than it has was truncated.
+    """
     with open_bytes(path) as file:
         slots = shape_of(file.data, 0)
         if not slots:
             return None
-        return slots, (len(file) - indexfile.file_size(slots, 0)) // indexfile.ENTRY_SIZE
+        entries = (len(file) - indexfile.file_size(slots, 0)) // indexfile.ENTRY_SIZE
+        header = indexfile.IndexHeader._make(indexfile.HEADER_STRUCT.unpack_from(file.data))
+        return None if header.index_count > entries else (slots, entries)
 
 
-def _plan_index(plan: RepairPlan) -> None:
-    paths = plan.store.index_files()
-    for path in paths:
-        if not path.name.isdecimal():
-            _add_step(plan, "leaveOut", path, "not named after a time")
+def _index_shape(plan: RepairPlan, paths: list[Path]) -> tuple[int, int]:
+    """Return slots and entries of rebuilt IndexFiles: those with which the store was opened."""
+    settings = plan.settings
+    slots, entries = settings.number("maxHashSlotNum"), settings.number("maxIndexNum")
+    if slots and entries:
+        return slots, entries
+    recorded = read_queue_ends(plan.store).index_shape
+    if all(recorded):
+        return recorded
     shapes: list[tuple[int, int]] = []
     for path in paths:
         try:
@@ -402,14 +411,19 @@ def _plan_index(plan: RepairPlan) -> None:
             continue
         if shape is not None:
             shapes.append(shape)
-    settings = plan.settings
     if shapes:
-        plan.index_shape = max(shapes, key=shapes.count)
-    else:
-        plan.index_shape = (
-            settings.number("maxHashSlotNum") or indexfile.SLOTS,
-            settings.number("maxIndexNum") or indexfile.ENTRIES,
-        )
+        # Among equally frequent shapes the largest: truncation makes files only smaller.
+        return max(shapes, key=lambda shape: (shapes.count(shape), shape))
+    return slots or indexfile.SLOTS, entries or indexfile.ENTRIES
+
+
+def _plan_index(plan: RepairPlan) -> None:
+    paths = plan.store.index_files()
+    for path in paths:
+        if not path.name.isdecimal():
+            _add_step(plan, "leaveOut", path, "not named after a time")
+    settings = plan.settings
+    plan.index_shape = _index_shape(plan, paths)
     wrong = sorted({row.kind for row in plan.findings} & INDEX_KINDS)
     stale = any(row.kind == "stale" and "index" in row.path for row in plan.findings)
     if settings.index_enabled is False or not plan.before.summary.keys:
@@ -431,8 +445,8 @@ def _plan_index(plan: RepairPlan) -> None:
             plan,
             "rebuildIndex",
             "index/",
-            f"{why}: {plan.before.summary.keys} keys, files of {plan.index_shape[0]} slots and"
-            f" {plan.index_shape[1]} entries",
+            f"{why}: {plan.before.summary.keys} keys; the files need"
+            f" maxHashSlotNum={plan.index_shape[0]}, maxIndexNum={plan.index_shape[1]}",
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 from broker.errors import StoreError, StorePathError
 from broker.store.format.commitlog import file_name
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.store_manifest import NAME
 from mqadmin.repair.plan import RepairPlan, make_plan
 from tests.support.made_store import NOW, MadeStore, fingerprint
 from tests.support.store_units import encode_unit
@@ -245,6 +246,47 @@ def test_a_wrong_index_is_rebuilt_in_its_shape(made: MadeStore, plan) -> None:
     assert found.rebuild_index
     assert found.index_shape == (16, 30)
     assert actions(found) == ["rebuildIndex", "writeCheckpoint"]
+
+
+def truncate_index(made: MadeStore, keep: int) -> None:
+    """Write IndexFiles of 16 slots and 30 entries; cut all but the last ``keep`` to 10 entries."""
+    shutil.rmtree(made.root / "index")
+    made.write_index(slots=16, capacity=30)
+    paths = sorted((made.root / "index").iterdir())
+    for path in paths[: len(paths) - keep]:
+        path.write_bytes(path.read_bytes()[: 40 + 16 * 4 + 10 * 20])
+
+
+def test_truncated_index_files_do_not_determine_the_shape(made: MadeStore, plan) -> None:
+    truncate_index(made, keep=1)
+    found = plan(made)
+    assert (found.rebuild_index, found.index_shape) == (True, (16, 30))
+
+
+def test_the_configured_shape_precedes_that_of_the_files(made: MadeStore, plan) -> None:
+    truncate_index(made, keep=0)
+    (made.root / "broker.conf").write_text(
+        f"storePathRootDir={made.root}\nmaxHashSlotNum=16\nmaxIndexNum=30\n"
+    )
+    found = plan(made)
+    assert (found.rebuild_index, found.index_shape) == (True, (16, 30))
+
+
+def test_the_shape_recorded_by_our_broker_counts_if_no_index_file_is_whole(
+    made: MadeStore, plan
+) -> None:
+    truncate_index(made, keep=0)
+    (made.root / NAME).write_text(
+        json.dumps({"logEnd": -1, "queues": {}, "sizes": [0, 0, 0, 16, 30]})
+    )
+    found = plan(made)
+    assert (found.rebuild_index, found.index_shape) == (True, (16, 30))
+
+
+def test_a_rebuilt_index_names_the_settings_that_it_needs(made: MadeStore, plan) -> None:
+    shutil.rmtree(made.root / "index")
+    step = next(step for step in plan(made).steps if step.action == "rebuildIndex")
+    assert "maxHashSlotNum=5000000, maxIndexNum=20000000" in step.detail
 
 
 def test_without_index_files_the_shape_is_that_of_the_configuration(made: MadeStore, plan) -> None:
