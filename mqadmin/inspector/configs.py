@@ -67,6 +67,31 @@ def _rows(store: StoreDirectory, path: Path, topic: str | None) -> Iterator[Conf
         return
 
 
+def committed_offsets(store: StoreDirectory) -> dict[str, dict[int, int]]:
+    """Return the committed offsets, by ``topic@group`` and queue id; from the backup as brokers do.
+
+    StoreError if no existing version can be read.
+    """
+    folder = store.folder(state.CONFIG_DIR) if store.root else None
+    if folder is None:
+        return {}
+    path = consumer_offset_file(folder)
+    problem: RemoteProtocolError | None = None
+    for file in (path, path.with_name(path.name + BACKUP)):
+        data = read_all(file)
+        if not data:
+            continue
+        try:
+            return config.decode_consumer_offset(data.decode("utf-8", "replace")).offsets
+        except RemoteProtocolError as error:
+            problem = problem or error
+    if problem is None:
+        return {}
+    raise StoreError(
+        f"{path}: {problem.message}", "restore the file from a backup", path=str(path)
+    ) from problem
+
+
 def decode_file(name: str, data: bytes) -> dict[str, Any]:
     """Decode a file of ``config/`` as plain values; RemoteProtocolError if brokers refuse it."""
     if name == TIMER_CHECK:

@@ -8,13 +8,11 @@ from broker.message import message as props
 from broker.message.check_point import REVIVE_GROUP
 from broker.message.message import MessageExt
 from broker.store.format import config
-from broker.store.format.state import CONFIG_DIR
-from mqadmin.inspector.configs import consumer_offset_file
+from mqadmin.inspector.configs import committed_offsets
 from mqadmin.inspector.damage import WARNING, found
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.delayed.timers import queue_messages, timer_messages
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.files import read_all
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
@@ -77,8 +75,7 @@ def revive_offsets(store: StoreDirectory) -> dict[tuple[str, int], int]:
     **Source:** RocketMQ PopReviveService#mergeAndRevive, which commits the offset of the check
     point itself, not the one after it.
     """
-    data = read_all(consumer_offset_file(store.root / CONFIG_DIR)) if store.root else None
-    table = config.decode_consumer_offset(data.decode("utf-8", "replace")).offsets if data else {}
+    table = committed_offsets(store)
     found_offsets = {}
     for key, queues in table.items():
         topic, group = config.split_topic_group(key)

@@ -19,11 +19,8 @@ from broker.errors import RemoteProtocolError
 from broker.message.message import MessageExt
 from broker.message.record import decode_record
 from broker.message.transaction import REMOVE_TAG, decode_op_body
-from broker.store.format import config
-from broker.store.format.state import CONFIG_DIR
-from mqadmin.inspector.configs import consumer_offset_file
+from mqadmin.inspector.configs import committed_offsets
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.files import read_all
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.queries.queues import live_units
 from mqadmin.transaction_row import DISCARDED, OPEN, TransactionRow, transaction_row
@@ -50,8 +47,7 @@ def transaction_rows(store: StoreDirectory, *, now_ms: int) -> Iterator[Transact
 
 def _offsets(store: StoreDirectory) -> tuple[int, int]:
     """Return the committed offsets of half and op queue, 0 where the file has none."""
-    data = read_all(consumer_offset_file(store.root / CONFIG_DIR)) if store.root else None
-    table = config.decode_consumer_offset(data.decode("utf-8", "replace")).offsets if data else {}
+    table = committed_offsets(store)
     found = [
         table.get(f"{topic}@{SYS_TRANS_GROUP}", {}).get(0, 0)
         for topic in (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC)
