@@ -28,7 +28,12 @@ from broker.store.config import MessageStoreConfig
 from broker.store.faults.running_flags import RunningFlags
 from broker.store.flushing.wake_signal import WakeSignal
 from broker.store.flushing.worker import supervised_thread
-from broker.store.format.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from broker.store.format.checkpoint import (
+    FILE_SIZE,
+    Checkpoint,
+    decode_checkpoint,
+    encode_checkpoint,
+)
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import PAGE
 from broker.store.results import PutMessageStatus
@@ -63,14 +68,18 @@ class StoreCheckpoint:
         self._flags = flags
         self._lock = threading.Lock()
         self.value = Checkpoint()
-        self._stored = Checkpoint()
+        # None for a missing, invalid or truncated file: the next flush writes all of it.
+        self._stored: Checkpoint | None = None
 
     def load(self, notes: list[str]) -> None:
         """Read the file; a missing or invalid one counts as all zeros."""
         if not self._disk.exists(self._path):
             return
         try:
-            self.value = self._stored = decode_checkpoint(self._disk.read(self._path))
+            data = self._disk.read(self._path)
+            self.value = decode_checkpoint(data)
+            if len(data) >= FILE_SIZE:
+                self._stored = self.value
         except Exception as error:
             notes.append(f"{self._path}: {error}; treated as empty")
 

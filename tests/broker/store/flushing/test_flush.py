@@ -12,7 +12,7 @@ from broker.store.faults.handler import FaultHandler
 from broker.store.faults.running_flags import RunningFlags
 from broker.store.flushing import flush
 from broker.store.flushing.flush import StoreCheckpoint
-from broker.store.format.checkpoint import Checkpoint, decode_checkpoint
+from broker.store.format.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from broker.store.logfile.disk import Disk
 from broker.store.message_store import PutMessageStatus
 
@@ -566,6 +566,15 @@ def test_a_broken_checkpoint_counts_as_empty(tmp_path):
     checkpoint.load(notes)
     assert checkpoint.value == Checkpoint()
     assert len(notes) == 1
+
+
+def test_a_truncated_checkpoint_is_written_at_its_full_length(tmp_path):
+    path = tmp_path / "checkpoint"
+    path.write_bytes(encode_checkpoint(Checkpoint(5, 5, 5))[:-1])
+    checkpoint = StoreCheckpoint(Disk(), str(path), RunningFlags())
+    checkpoint.load([])
+    checkpoint.flush()
+    assert path.read_bytes() == encode_checkpoint(Checkpoint(5, 5, 5))
 
 
 def test_an_unchanged_checkpoint_is_not_written(tmp_path, faulty_disk):
