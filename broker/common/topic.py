@@ -297,7 +297,7 @@ def config_from_wire(wire: Mapping[str, object], kind: type[T], subject: str) ->
     try:
         return msgspec.convert(known, kind, strict=False)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        # msgspec encodes text that is given for a number: a lone surrogate has no encoding.
+        # msgspec encodes the text of a numeric field; an unpaired surrogate has no encoding.
         raise RemoteProtocolError(f"{subject}: {error}") from None
 
 
