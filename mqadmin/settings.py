@@ -349,10 +349,16 @@ def _check_text(word: str, effective: Effective) -> None:
 
 
 def _flag_value(setting: Setting, text: str) -> bool | None:
-    """Read a flag variable: 0, false, no and off unset a flag, except NO_COLOR."""
-    if setting.env == "NO_COLOR" or text.lower() not in ("0", "false", "no", "off"):
+    """Read a flag variable; 0, false, no and off unset it. ConfigError for another word.
+
+    Each value of NO_COLOR is true.
+    """
+    word = text.lower()
+    if setting.env == "NO_COLOR" or word in ("1", "true", "yes", "on"):
         return True
-    return None
+    if word in ("0", "false", "no", "off"):
+        return None
+    raise ConfigError(f"environment {setting.env}: {text!r:.80} is not true or false")
 
 
 class Contexts:

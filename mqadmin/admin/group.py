@@ -252,6 +252,17 @@ def group_tables(
     ]
 
 
+def known_groups(admin: AdminSession) -> set[str]:
+    """Return the groups of all brokers that answer; the first error if none does."""
+    tables = group_tables(admin, admin.topology.readers())
+    good = [table for table in tables if not isinstance(table, RocketMQError)]
+    if not good:
+        for table in tables:
+            if isinstance(table, RocketMQError):
+                raise table
+    return {name for table in good for name in table}
+
+
 def group_replies(
     admin: AdminSession, targets: Sequence[Target]
 ) -> Sequence[Reply | RocketMQError]:

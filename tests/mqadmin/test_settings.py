@@ -163,6 +163,11 @@ def test_a_timeout_that_is_none_names_its_origin(text: str) -> None:
         _ = settings.timeout_ms
 
 
+def test_a_flag_that_is_neither_true_nor_false_names_its_variable() -> None:
+    with pytest.raises(ConfigError, match="environment MQADMIN_TLS: 'maybe'"):
+        resolve({}, {"HOME": "/n", "MQADMIN_TLS": "maybe"}).flag("tls")
+
+
 @pytest.mark.parametrize(
     ("text", "on"), [("1", True), ("yes", True), ("0", False), ("off", False), ("", False)]
 )

@@ -11,6 +11,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import Reply
 from mqadmin.admin.checks.report import CheckRow, Metric, Sample, Status, failed_rows, row_of
 from mqadmin.admin.connections import ask_groups, is_offline
+from mqadmin.admin.group import known_groups
 from mqadmin.admin.lags.queues import queues_of_all_groups
 from mqadmin.admin.offset.logical import logical_progress
 from mqadmin.admin.offset.progress import (
@@ -197,7 +198,12 @@ def check_dlq(
     }
     rows = [_dlq_row(admin, group, topic, warn, crit) for group, topic in topics.items()]
     absent = [group for group in groups if group not in topics]
-    rows += [row_of(group, [], text="has no dead letters") for group in absent]
+    known = known_groups(admin) if absent else set()
+    for group in absent:
+        if group in known:
+            rows.append(row_of(group, [], text="has no dead letters"))
+        else:
+            rows.append(row_of(group, [], least=Status.UNKNOWN, text="the group is unknown"))
     return rows
 
 

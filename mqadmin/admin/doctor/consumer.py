@@ -14,16 +14,16 @@ import msgspec
 from broker.common.group import is_system_group
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import is_retry_topic
-from broker.errors import RocketMQError
+from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.body.consumer.connection import Connection
 from broker.remoting.protocol.body.consumer.running import ConsumerRunningInfo, ProcessQueueInfo
-from broker.remoting.protocol.codes import RequestCode, version_name
+from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
 from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.connections import ask_groups
 from mqadmin.admin.doctor.finding import CRITICAL, NOTICE, WARNING, Finding, ordered
 from mqadmin.admin.doctor.retries import retry_findings
 from mqadmin.admin.failure import part_errors
-from mqadmin.admin.group import group_tables
+from mqadmin.admin.group import group_tables, known_groups
 from mqadmin.admin.offset.progress import BELOW_MIN, group_progress
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
@@ -78,6 +78,11 @@ def examine_consumers(
             )
             for error in errors
         ]
+    elif unknown := set(names) - known_groups(admin):
+        raise BrokerError(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"group {min(unknown)} does not exist",
+        )
     answers = ask_groups(admin, names, targets, RequestCode.GET_CONSUMER_CONNECTION_LIST)
     now_ms = int(now() * 1000)
     topics: dict[str, list[str]] = {}

@@ -14,7 +14,7 @@ from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import (
     count,
     duration_ms,
-    pair,
+    own_property,
     time_ms,
     topic_name,
     whole,
@@ -86,7 +86,7 @@ class ProduceCommandOptions(Options):
             "--property",
             metavar="K=V",
             help="Property of every message; may be repeated.",
-            parse=pair,
+            parse=own_property,
         ),
     ] = None
     delay_level: Annotated[

@@ -18,12 +18,12 @@ def days(text: str) -> float:
 
 
 def percent(text: str) -> float:
-    """Read ``85%``, ``85`` or ``0.85`` as percent."""
+    """Read ``85%``, ``85`` or ``0.85`` as percent; only numbers below 1 are ratios."""
     try:
         value = float(text.removesuffix("%"))
     except ValueError:
         raise ValueError(f"{text!r} is not a percentage (example: 85%)") from None
-    value = value * 100 if value <= 1 and not text.endswith("%") else value
+    value = value * 100 if value < 1 and not text.endswith("%") else value
     if not 0 <= value <= 100:
         raise ValueError(f"{text!r} is not between 0% and 100%")
     return value

@@ -14,6 +14,13 @@ from mqadmin.output.view import FORMATS, JSONPATH, PROMETHEUS, query_of
 
 NOW_WORD = "now"
 
+# Properties that need another form than NAME=VALUE, and the next step.
+_OTHER_OPTIONS = {
+    "KEYS": "use --key",
+    "TAGS": "use --tag",
+    "TRAN_MSG": "leave it out: no producer would end this transaction",
+}
+
 
 def _with_value_error(parse: Callable[[str], int], text: str) -> int:
     """Call a parser of the core, whose RocketMQError becomes a ValueError."""
@@ -154,6 +161,14 @@ def attribute(text: str) -> str:
     if sign == "-" and name and not separator:
         return text
     raise ValueError(f"{text!r} is neither +name=value nor -name")
+
+
+def own_property(text: str) -> str:
+    """Check a word ``name=value`` whose name is to be a property of a sent message."""
+    name = pair(text).partition("=")[0]
+    if name in _OTHER_OPTIONS:
+        raise ValueError(f"{name} is a property of RocketMQ: {_OTHER_OPTIONS[name]}")
+    return text
 
 
 def pair(text: str) -> str:

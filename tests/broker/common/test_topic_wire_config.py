@@ -37,6 +37,6 @@ def test_an_invalid_value_names_subject_and_field() -> None:
         config_from_wire({"queueCount": "many"}, Config, "topic x")
 
 
-def test_a_lone_surrogate_for_a_number_is_an_invalid_value() -> None:
+def test_an_unpaired_surrogate_for_a_number_is_an_invalid_value() -> None:
     with pytest.raises(RemoteProtocolError, match=r"topic x: .*surrogates"):
         config_from_wire({"queueCount": "\ud800"}, Config, "topic x")

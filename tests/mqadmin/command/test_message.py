@@ -298,6 +298,19 @@ def test_properties_and_keys_reach_the_library(mqadmin: Run, admin: Any) -> None
     assert mqadmin("msg", "send", "t", "--body", "b", "--property", "plain").status == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "step"), [("KEYS=1", "--key"), ("TAGS=a", "--tag"), ("TRAN_MSG=true", "leave it out")]
+)
+def test_properties_with_an_option_of_their_own_are_refused(
+    mqadmin: Run, admin: Any, text: str, step: str
+) -> None:
+    for words in (("msg", "send", "t", "--body", "b"), ("msg", "produce", "t")):
+        found = mqadmin(*words, "--property", text)
+        assert found.status == 2
+        assert step in found.err
+    assert admin.calls == []
+
+
 def test_the_topic_is_an_argument_or_an_option(mqadmin: Run, admin: Any) -> None:
     admin.answers["message.send"] = KeyboardInterrupt()
     admin.answers["message.tail"] = lambda *_, **__: iter(())

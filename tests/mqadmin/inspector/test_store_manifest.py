@@ -48,6 +48,7 @@ def test_ends_deletions_and_sizes_are_read(store: MadeStore) -> None:
         queues={("T", 0): 7, ("T", 1): 3},
         deleted={b"Gone": 400},
         file_sizes=(4096, 600, 460),
+        index_shape=(32, 25),
     )
 
 

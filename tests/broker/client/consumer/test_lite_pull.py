@@ -293,9 +293,10 @@ def test_broadcasting_members_each_poll_everything_and_continue_after_a_restart(
     cluster = cluster_of()
 
     async def main() -> None:
-        async with broadcasting(cluster, "a", tmp_path) as a, broadcasting(
-            cluster, "b", tmp_path
-        ) as b:
+        async with (
+            broadcasting(cluster, "a", tmp_path) as a,
+            broadcasting(cluster, "b", tmp_path) as b,
+        ):
             for member in (a, b):
                 assert len(await drain(member)) == 20
                 assert member.assignment() == QUEUES

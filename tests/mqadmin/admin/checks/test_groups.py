@@ -180,7 +180,9 @@ def test_dead_letters_are_counted_per_group(admin: MQAdmin, broker_a: FakeBroker
 def test_a_group_without_dead_letters_is_ok_and_a_failed_broker_unknown(
     admin: MQAdmin, broker_a: FakeBroker
 ) -> None:
+    broker_a.groups["g"] = SubscriptionGroupConfig(group_name="g")
     assert check_dlq(admin, 0, 10, ["g"])[0].status == "OK"
+    assert check_dlq(admin, 0, 10, ["billng"])[0].status == "UNKNOWN"
     broker_a.store("%DLQ%g")
     broker_a.down = True
     assert check_dlq(admin, 0, 10, ["g"])[0].status == "UNKNOWN"

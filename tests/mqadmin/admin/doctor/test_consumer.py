@@ -8,9 +8,10 @@ import pytest
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.message_queue import MessageQueue
 from broker.common.subscription import SubscriptionData
+from broker.errors import BrokerError
 from broker.remoting.protocol.body.consumer.connection import Connection
 from broker.remoting.protocol.body.consumer.running import ConsumerRunningInfo, ProcessQueueInfo
-from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.doctor.consumer import (
     GroupFacts,
     examine_consumers,
@@ -114,6 +115,13 @@ def test_a_group_of_a_cluster_is_examined(admin: MQAdmin, cluster: Any) -> None:
     broker.running["c1"].mq_table.pop(MessageQueue("orders", "broker-a", 3))
     (finding,) = examine_consumers(admin, now=lambda: NOW_MS / 1000)
     assert (finding.kind, finding.target) == ("queueWithoutOwner", "g orders")
+
+
+def test_a_group_that_does_not_exist_is_an_error(admin: MQAdmin, cluster: Any) -> None:
+    cluster.brokers[0].groups["g"] = SubscriptionGroupConfig(group_name="g")
+    with pytest.raises(BrokerError, match="group billng does not exist") as raised:
+        examine_consumers(admin, ["g", "billng"])
+    assert raised.value.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
 def test_lag_without_clients_and_offsets_below_the_minimum_are_warnings(

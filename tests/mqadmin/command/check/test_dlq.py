@@ -10,7 +10,7 @@ from tests.support.fake_brokers import FakeCluster
 
 @pytest.mark.parametrize(
     ("words", "status"),
-    [((), 1), (("--crit", "1"), 2), (("--warn", "2"), 0), (("other",), 0), (("--warn", "-"), 3)],
+    [((), 1), (("--crit", "1"), 2), (("--warn", "2"), 0), (("other",), 3), (("--warn", "-"), 3)],
 )
 def test_the_number_of_dead_letters_decides_the_exit_status(
     check: Callable[..., Any], cluster: FakeCluster, words: tuple[str, ...], status: int

@@ -21,6 +21,7 @@ UNITS = {"lock": "s", "size": "B"}
         (percent, "85", 85.0),
         (percent, "0.5", 50.0),
         (percent, "1%", 1.0),
+        (percent, "1", 1.0),
         (messages_and_age, "10000,5m", (10000, 300.0)),
         (messages_and_age, "5m", (None, 300.0)),
         (lambda text: named(text, UNITS), "lock=1s,size=2KiB", {"lock": 1.0, "size": 2048}),
