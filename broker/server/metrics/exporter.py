@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
@@ -25,6 +25,7 @@ from broker.server.slices import collect_in_slices
 
 log = logging.getLogger("broker.server")
 
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PER_SLICE: Final = 200
 """Series per iteration of the event loop."""
 
@@ -128,7 +129,7 @@ class MetricsExporter:
             else:
                 body, status = b"", "405 Method Not Allowed\r\nAllow: GET, HEAD"
             writer.write(
-                f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE_LATEST}\r\n"
+                f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\n"
                 f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
             )
             if method == b"GET":

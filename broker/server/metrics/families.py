@@ -9,7 +9,12 @@ measures per request (sizes, latencies of requests) are left out: they would cos
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from broker.common.topic import is_dlq_topic, is_retry_topic, is_system_topic
+from broker.common.topic import (
+    is_dlq_topic,
+    is_retry_topic,
+    is_system_topic,
+    original_of_pop_retry_topic,
+)
 from broker.remoting.protocol.codes import version_name
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
@@ -17,6 +22,7 @@ from broker.server.metrics.message_type import NORMAL, NUMS, SIZE, TYPES
 
 COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
+MODES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 LANES: Final = {
     "send": "send",
     "pull": "pull",
@@ -77,7 +83,10 @@ def received(context: BrokerContext) -> Iterator[Sample]:
 
 
 def delivered(context: BrokerContext) -> Iterator[Sample]:
-    """Messages and bytes given to consumer groups; messages sent to dead-letter topics."""
+    """Messages and bytes given to consumer groups; messages sent to dead-letter topics.
+
+    As in Java, retries of POP count under the first topic, and other retries not at all.
+    """
     for name, counter_name, meaning in (
         ("rocketmq_messages_out_total", counted.GROUP_GET_NUMS, "messages delivered"),
         ("rocketmq_throughput_out_total", counted.GROUP_GET_SIZE, "bytes delivered"),
@@ -89,6 +98,11 @@ def delivered(context: BrokerContext) -> Iterator[Sample]:
                 "consumer_group": group,
                 "is_system": _flag(is_system_topic(topic)),
             }
+            if is_retry_topic(topic):
+                original = original_of_pop_retry_topic(topic, group)
+                if original is None:
+                    continue
+                labels |= {"topic": original, "is_retry": "true"}
             yield Sample(name, COUNTER, meaning, labels, counter.value)
     for group, counter in context.stats.counters(counted.DLQ_PUT_NUMS):
         labels = {"consumer_group": group}
@@ -134,7 +148,7 @@ def connections(context: BrokerContext) -> Iterator[Sample]:
         for channel in consumers.channels.values():
             key = channel.language.lower(), version_name(channel.version).lower()
             by_client[key] = by_client.get(key, 0) + 1
-        mode = "pull" if consumers.profile.consume_type == "CONSUME_ACTIVELY" else "push"
+        mode = MODES.get(consumers.profile.consume_type, "push")
         for (language, version), count in by_client.items():
             labels = {"consumer_group": consumers.name, "language": language, "version": version}
             labels |= {"consume_mode": mode, "protocol_type": "remoting"}

@@ -53,11 +53,11 @@ async def reset_offset(
     The offsets of many queues are searched in slices, then set in slices.
     """
     header = decode_header_fields(ResetOffsetRequestHeader, request.ext_fields)
-    if not context.config.use_server_side_reset_offset:
-        return await _reset_by_clients(context, request, header)
     if context.config.is_slave:
         remark = f"the broker[{context.address}] is a slave: ask its master to reset offsets"
         return response(request, ResponseCode.SYSTEM_ERROR, remark)
+    if not context.config.use_server_side_reset_offset:
+        return await _reset_by_clients(context, request, header)
     config = context.topics.get(header.topic)
     if config is None:
         return no_topic(request, header.topic)

@@ -49,6 +49,7 @@ def test_a_scrape_is_answered_at_every_path(run, tmp_path) -> None:
             for path in (b"/metrics", b"/", b"/x?y"):
                 head, body = await ask(address, b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path)
                 assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+                assert b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n" in head
                 assert b"Content-Length: %d" % len(body) in head
                 families = {one.name: one for one in text_string_to_metric_families(body.decode())}
                 (sample,) = families["rocketmq_broker_permission"].samples

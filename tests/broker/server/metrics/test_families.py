@@ -7,6 +7,7 @@ import pytest
 
 from broker.common.topic import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
 from broker.remoting.protocol.codes import RequestCode
+from broker.server.client.clients import ConsumerProfile
 from broker.server.metrics import families
 from tests.support.desk import Desk
 
@@ -79,6 +80,20 @@ def test_deliveries_are_counted_by_group(desk: Desk) -> None:
     found = table(families.delivered(desk.context))
     assert found["rocketmq_messages_out_total", frozenset(labels.items())] == 1
     assert found["rocketmq_throughput_out_total", frozenset(labels.items())] > 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "shown"),
+    [("%RETRY%G1", None), ("%RETRY%G1_Orders", "Orders"), ("%RETRY%G1+Orders", "Orders")],
+)
+def test_retries_count_under_their_first_topic(desk: Desk, topic: str, shown: str | None) -> None:
+    desk.context.stats.counter("GROUP_GET_NUMS", f"{topic}@G1").add(2)
+    found = [(one.labels, one.value) for one in families.delivered(desk.context)]
+    if shown is None:
+        assert found == []
+        return
+    labels = {"topic": shown, "consumer_group": "G1", "is_system": "false", "is_retry": "true"}
+    assert found == [(labels, 2)]
 
 
 def test_the_state_of_the_broker_and_its_store(desk: Desk) -> None:
@@ -190,3 +205,11 @@ def test_connections_are_counted_by_language_and_version(desk: Desk) -> None:
         "protocol_type": "remoting",
         "is_system": "false",
     }
+
+
+def test_consumers_that_pop_have_a_mode_of_their_own(desk: Desk) -> None:
+    online(desk)
+    consumers = desk.context.consumers.get("G1")
+    consumers.profile = ConsumerProfile(consume_type="CONSUME_POP")
+    (found,) = families.connections(desk.context)
+    assert found.labels["consume_mode"] == "pop"
