@@ -11,6 +11,7 @@ import inspect
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from queue import SimpleQueue
 from typing import Generic, TypeAlias, TypeVar
 
@@ -20,6 +21,9 @@ Status = TypeVar("Status")
 Outcome: TypeAlias = Status | BaseException
 Call: TypeAlias = Callable[[], Status | Awaitable[Status]]
 
+_call_here: ContextVar[object] = ContextVar("listener_call", default=None)
+"""The call of a coroutine listener that runs here, also in tasks that the listener starts."""
+
 SLICE_S = 0.005
 """Coroutine listeners that never wait let other work run after this time."""
 
@@ -27,7 +31,8 @@ SLICE_S = 0.005
 class ListenerPool(Generic[Status]):
     """Runs at most ``limit`` listener calls at once, in the order of submission.
 
-    ``close`` lets running calls finish and drops those not started.
+    ``close`` lets running calls finish and drops those not started. A coroutine listener may close
+    its own pool: its call is neither waited for nor cancelled.
     """
 
     def __init__(self, limit: int, *, name: str, coroutines: bool) -> None:
@@ -44,6 +49,8 @@ class ListenerPool(Generic[Status]):
         self._woken = False
         self._waiting: deque[tuple[Call[Status], Callable[[Outcome[Status]], None]]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._running: dict[object, asyncio.Task[None] | None] = {}  # by call
+        self._closing_calls = 0  # running calls that have closed the pool
         self._idle = asyncio.Event()
         self._idle.set()
         self.pending = 0
@@ -105,21 +112,26 @@ class ListenerPool(Generic[Status]):
     async def _run(self) -> None:
         """Call listeners one after the other; other work gets its turn every few ms."""
         began_s = self._loop.time()
+        task = asyncio.current_task()
         try:
             while self._waiting:
                 call, done = self._waiting.popleft()
-                self._end(done, await _result_of(call))
+                token = object()  # the same function may run twice
+                self._running[token] = task
+                _call_here.set(token)
+                result = await _result_of(call)
+                del self._running[token]
+                self._end(done, result)
                 if self._loop.time() - began_s > SLICE_S:
                     await asyncio.sleep(0)
                     began_s = self._loop.time()
         finally:
-            task = asyncio.current_task()
             if task is not None:
                 self._tasks.discard(task)
 
     def _end(self, done: Callable[[Outcome[Status]], None], result: Outcome[Status]) -> None:
         self.pending -= 1
-        if not self.pending:
+        if self.pending <= self._closing_calls:
             self._idle.set()
         done(result)
 
@@ -134,7 +146,9 @@ class ListenerPool(Generic[Status]):
         self.closed = True
         self.pending -= len(self._waiting)
         self._waiting.clear()
-        if not self.pending:
+        own = self._running.get(_call_here.get())
+        self._closing_calls = int(own is not None)
+        if self.pending <= self._closing_calls:
             self._idle.set()
         for _ in self._threads:
             self._jobs.put(None)
@@ -142,7 +156,7 @@ class ListenerPool(Generic[Status]):
             async with asyncio.timeout(wait_ms / 1000):
                 await self._idle.wait()
         except TimeoutError:
-            for task in self._tasks:
+            for task in self._tasks - {own}:
                 task.cancel()
             return False
         return True

@@ -159,3 +159,50 @@ def test_an_awaitable_of_a_blocking_listener_is_an_error_not_a_status() -> None:
         await pool.close(1_000)
 
     asyncio.run(main())
+
+
+def test_a_coroutine_that_closes_its_pool_is_not_waited_for_but_the_others_are() -> None:
+    async def main() -> None:
+        pool: ListenerPool[int] = ListenerPool(2, name="t", coroutines=True)
+        results: list[object] = []
+        other_ends = asyncio.Event()
+
+        async def close() -> int:
+            asyncio.get_running_loop().call_soon(other_ends.set)
+            return int(await pool.close(60_000))
+
+        async def other() -> int:
+            await other_ends.wait()
+            return 2
+
+        pool.submit(other, results.append)
+        pool.submit(close, results.append)
+        while len(results) < 2:
+            await asyncio.sleep(0)
+        assert results == [2, 1]
+
+    asyncio.run(main())
+
+
+def test_a_coroutine_that_closes_its_pool_is_not_cancelled_with_the_others() -> None:
+    async def main() -> None:
+        pool: ListenerPool[int] = ListenerPool(2, name="t", coroutines=True)
+        results: list[object] = []
+
+        async def close() -> int:
+            ended = await pool.close(1)
+            await asyncio.sleep(0)
+            return int(ended)
+
+        async def other() -> int:
+            await asyncio.Event().wait()
+            return 2
+
+        pool.submit(other, results.append)
+        pool.submit(close, results.append)
+        while len(results) < 2:
+            await asyncio.sleep(0)
+        assert isinstance(results[0], asyncio.CancelledError)
+        assert results[1] == 0
+
+    asyncio.run(main())
