@@ -28,6 +28,8 @@ MAX_BODY_BYTES = 128_000
 MAX_KEYS_BYTES = 24_000
 """Index keys of one trace message: all its properties have at most 32,767 bytes."""
 FLUSH_INTERVAL_S = 5.0
+SHUTDOWN_S = 5.0
+"""Time in which a shutdown sends the remaining records."""
 TRACE_GROUP = "_INNER_TRACE_PRODUCER"
 
 
@@ -51,6 +53,7 @@ class MessageTrace:
         self._records: deque[tuple[str, set[str]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._full = asyncio.Event()
+        self._closing = False
         self.dropped = 0
 
     def sent(self, event: SendEvent) -> None:
@@ -64,7 +67,7 @@ class MessageTrace:
             self._add(encode_consume(event, self._host), keys_of(event))
 
     def _add(self, record: str, keys: set[str]) -> None:
-        if len(self._records) >= QUEUE_LIMIT:
+        if self._closing or len(self._records) >= QUEUE_LIMIT:
             self.dropped += 1
             return
         self._records.append((record, keys))
@@ -77,13 +80,18 @@ class MessageTrace:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def shutdown(self) -> None:
-        """Send the remaining records, then stop."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-            await self.flush()
-            await self._producer.shutdown()
+        """Send the remaining records within 5 s, then stop; ``dropped`` counts the others."""
+        if self._task is None:
+            return
+        self._closing = True
+        self._full.set()
+        await asyncio.wait([self._task], timeout=SHUTDOWN_S)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._task = None
+        self.dropped += len(self._records)
+        self._records.clear()
+        await self._producer.shutdown()
 
     async def _run(self) -> None:
         while True:
@@ -94,6 +102,8 @@ class MessageTrace:
                 pass
             self._full.clear()
             await self.flush()
+            if self._closing:
+                return
 
     async def flush(self) -> None:
         """Send everything collected so far."""
@@ -116,6 +126,9 @@ class MessageTrace:
             except RocketMQError as error:
                 self.dropped += len(bodies)
                 log.warning("%d trace records not sent: %s", len(bodies), error.message)
+            except asyncio.CancelledError:
+                self.dropped += len(bodies)
+                raise
 
 
 def _bounded(keys: set[str]) -> list[str]:

@@ -97,6 +97,37 @@ def test_records_that_are_not_kept_or_sent_are_counted_and_fails_nothing_else() 
     run(work)
 
 
+def test_a_shutdown_sends_the_records_that_a_running_flush_has_taken_out() -> None:
+    async def work(cluster: FakeCluster, producer: AsyncProducer, trace: MessageTrace) -> None:
+        for _ in range(BATCH + 3):
+            await producer.send(Message("T", b"x"))
+        cluster.brokers["broker-a"].latency_s = 1.0
+        await asyncio.sleep(0.5)  # the flush of the full batch waits for its answer
+        await trace.shutdown()
+        assert trace.dropped == 0
+
+    cluster = run(work)
+    assert sum(body.count(b"\x02") for body in cluster.messages(TOPIC)) == BATCH + 3
+
+
+def test_a_shutdown_is_bounded_and_counts_the_records_it_did_not_send() -> None:
+    async def work(cluster: FakeCluster, producer: AsyncProducer, trace: MessageTrace) -> None:
+        events: list[Any] = []
+        producer.send_hooks.append(events.append)
+        await producer.send(Message("T", b"x"))
+        await trace.flush()
+        for _ in range(3 * BATCH):
+            trace.sent(events[0])
+        cluster.brokers["broker-a"].state = "hung"
+        began_s = asyncio.get_running_loop().time()
+        await trace.shutdown()
+        assert asyncio.get_running_loop().time() - began_s < 10
+        assert trace.dropped == 3 * BATCH
+        cluster.brokers["broker-a"].state = "up"
+
+    run(work)
+
+
 def test_a_message_has_at_most_the_bytes_that_java_reads() -> None:
     async def work(cluster: FakeCluster, producer: AsyncProducer, trace: MessageTrace) -> None:
         for _ in range(6):
