@@ -97,6 +97,7 @@ class AsyncPushConsumer(AsyncStartable):
         self._orderly: OrderlyListener | None = None
         self._given = instance
         self._parts: PushParts | None = None
+        self._periodic: list[asyncio.Task[None]] = []
         self.unlock_delay_s = DELAYED_UNLOCK_S
 
     # ---- before the start
@@ -176,9 +177,9 @@ class AsyncPushConsumer(AsyncStartable):
         self.state = ServiceState.RUNNING
         await self.announce()
         instance.rebalance_now()
-        instance.every(self.config.consume_timeout_ms, self._clean_expired)
+        self._periodic.append(instance.every(self.config.consume_timeout_ms, self._clean_expired))
         if self._orderly is not None and self._is_clustering:
-            instance.every(LOCK_INTERVAL_MS, self._renew_locks)
+            self._periodic.append(instance.every(LOCK_INTERVAL_MS, self._renew_locks))
 
     async def shutdown(self) -> None:
         """Leave the group: stop pulling, wait for listeners, commit, unlock, unregister."""
@@ -194,6 +195,8 @@ class AsyncPushConsumer(AsyncStartable):
         self.unlock_delay_s = 0.0
         await parts.rebalancer.drop_all()
         await parts.locks.unlock_pending()
+        for task in self._periodic:
+            task.cancel()
         await parts.instance.unregister(consumer_group=self.group)
         await release_instance(parts.instance)
 

@@ -87,7 +87,8 @@ class Producer(BlockingFacade):
     ) -> "Future[SendResult]":
         """Start a send; the future gets the result. Blocks while too much is in flight.
 
-        An invalid message is reported through the future as well.
+        An invalid message is reported through the future as well. A cancelled future gets no
+        result; its message may be stored all the same.
         """
         future: Future[SendResult] = Future()
 
@@ -132,6 +133,8 @@ def _copy(done: "asyncio.Future[SendResult]", future: "Future[SendResult]") -> N
     if done.cancelled():
         future.cancel()
         return
+    if not future.set_running_or_notify_cancel():
+        return
     error = done.exception()
     if error is None:
         future.set_result(done.result())
@@ -142,5 +145,5 @@ def _copy(done: "asyncio.Future[SendResult]", future: "Future[SendResult]") -> N
 def _fail(started: "Future[None]", future: "Future[SendResult]") -> None:
     """Report a send that could not be started."""
     error = started.exception()
-    if error is not None:
+    if error is not None and future.set_running_or_notify_cancel():
         future.set_exception(error)

@@ -131,7 +131,7 @@ class MQClientInstance:
         self.producers: dict[str, ProducerInner] = {}
         self.consumers: dict[str, ConsumerInner] = {}
         self.users = 0  # clients that share this instance; the last one stops it
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._rebalance_now = asyncio.Event()
         self._heartbeat_lock = asyncio.Lock()
         self._started: asyncio.Task[None] | None = None
@@ -156,12 +156,18 @@ class MQClientInstance:
         self.every(config.persist_consumer_offset_interval_ms, self.persist_offsets)
         self._spawn(self._rebalance_service())
 
-    def every(self, period_ms: float, work: Callable[[], Awaitable[object]]) -> None:
-        """Run ``work`` every ``period_ms`` until the instance stops; errors are logged."""
-        self._spawn(self._repeat(period_ms, work))
+    def every(self, period_ms: float, work: Callable[[], Awaitable[object]]) -> asyncio.Task[None]:
+        """Run ``work`` every ``period_ms`` until the instance stops; errors are logged.
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(work))
+        A client that leaves the instance before cancels the returned task.
+        """
+        return self._spawn(self._repeat(period_ms, work))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _repeat(self, period_ms: float, work: Callable[[], Awaitable[object]]) -> None:
         while True:

@@ -108,6 +108,7 @@ class AsyncProducer(AsyncStartable):
         self._topics = {self.wire_topic(topic) for topic in topics}
         self._keys: UniqKeyGenerator | None = None
         self._known_for_replies: frozenset[str] = frozenset()
+        self._detecting: asyncio.Task[None] | None = None
 
     # ---- life cycle
 
@@ -139,7 +140,7 @@ class AsyncProducer(AsyncStartable):
             await instance.heartbeat()
             self.state = ServiceState.RUNNING
             if self.config.send_latency_enable and self.config.start_detector_enable:
-                instance.every(DETECT_INTERVAL_MS, self._detect)
+                self._detecting = instance.every(DETECT_INTERVAL_MS, self._detect)
         except BaseException:
             instance.remove_producer(self)
             await release_instance(instance)
@@ -156,6 +157,8 @@ class AsyncProducer(AsyncStartable):
         self.state = ServiceState.SHUTDOWN_ALREADY
         if self._sending:
             await asyncio.wait(set(self._sending))
+        if self._detecting is not None:
+            self._detecting.cancel()
         await self.instance.unregister(producer_group=self.group)
         await release_instance(self.instance)
 

@@ -13,7 +13,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -45,6 +45,9 @@ log = logging.getLogger("broker.client")
 Result = TypeVar("Result")
 
 CHECK_THREADS = 1
+_RAISED: Final = (Exception, SystemExit)
+"""Errors of the application's listener; SystemExit would end the loop of all blocking clients."""
+
 MAX_WAITING_CHECKS = 2_000
 """Checks that wait for the listener; further ones are dropped, because the broker asks again."""
 
@@ -126,7 +129,7 @@ class AsyncTransactionProducer(AsyncProducer):
             try:
                 execute = self.listener.execute_local_transaction
                 state = await _decide(execute, message, argument)
-            except Exception as error:  # code of the application: anything may be raised
+            except _RAISED as error:
                 log.warning("%s: the local transaction raised", self.group, exc_info=error)
                 state, remark = LocalTransactionState.UNKNOWN, repr(error)
         else:
@@ -170,7 +173,7 @@ class AsyncTransactionProducer(AsyncProducer):
         try:
             async with self._check_slots:
                 state = await _decide(self.listener.check_local_transaction, message)
-        except Exception as error:  # code of the application: anything may be raised
+        except _RAISED as error:
             log.warning("%s: the transaction check raised", self.group, exc_info=error)
             state = LocalTransactionState.UNKNOWN
         finally:

@@ -68,6 +68,24 @@ def test_every_message_is_delivered_and_committed_at_the_end() -> None:
     run_virtual(main(), cluster.clock)
 
 
+def test_a_shutdown_leaves_no_periodic_work_in_an_instance_that_others_use() -> None:
+    cluster = cluster_of()
+
+    async def main() -> None:
+        member = Member(cluster, "m", orderly=True)
+        member.instance.users += 1
+        await member.instance.start()
+        before = asyncio.all_tasks()
+        async with member.consumer:
+            await wait_until(cluster, lambda: len(member.owned()) == 4)
+            assert len(asyncio.all_tasks() - before) > 2
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == before
+        await member.instance.shutdown()
+
+    run_virtual(main(), cluster.clock)
+
+
 def test_a_waiting_consumer_gets_a_message_at_once() -> None:
     cluster = cluster_of()
 

@@ -1,7 +1,7 @@
 """The blocking producer over real sockets, on both event loops."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -60,6 +60,24 @@ def test_threads_share_a_producer(namesrv: str) -> None:
         for thread in threads:
             thread.join()
         assert len(set(ids)) == 200
+
+
+def test_a_future_may_be_cancelled(namesrv: str, caplog: pytest.LogCaptureFixture) -> None:
+    cancelled = threading.Event()
+
+    def select(queues: Sequence[MessageQueue]) -> MessageQueue:
+        cancelled.wait(30)
+        return queues[0]
+
+    with Producer("pg", namesrv) as producer:
+        valid = producer.send_async(Message("T", b"x"), selector=select)
+        invalid = producer.send_async(Message("T", b""))
+        assert valid.cancel()
+        assert invalid.cancel()
+        cancelled.set()
+        assert producer.send(Message("T", b"y")).msg_id
+    assert [one for one in caplog.records if one.name == "asyncio"] == []
+    assert [one for one in caplog.records if one.name == "concurrent.futures"] == []
 
 
 def test_errors_are_raised_or_in_the_future(namesrv: str) -> None:

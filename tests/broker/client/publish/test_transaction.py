@@ -36,7 +36,7 @@ class Listener:
 
     async def execute_local_transaction(self, message: Message, argument: object) -> Any:
         self.executed.append(argument)
-        if isinstance(self.result, Exception):
+        if isinstance(self.result, BaseException):
             raise self.result
         return self.result
 
@@ -44,7 +44,7 @@ class Listener:
         self.checked.append(message)
         if self.gate is not None:
             await self.gate.wait()
-        if isinstance(self.result, Exception):
+        if isinstance(self.result, BaseException):
             raise self.result
         return self.result
 
@@ -82,6 +82,7 @@ def ends(broker: FakeBroker) -> list[dict[str, str]]:
         (UNKNOWN, UNKNOWN, "0"),
         (None, UNKNOWN, "0"),
         (ValueError("no"), UNKNOWN, "0"),
+        (SystemExit(1), UNKNOWN, "0"),
     ],
 )
 def test_the_decision_is_sent_to_the_broker_of_the_half_message(
@@ -170,7 +171,10 @@ async def ask(producer: AsyncTransactionProducer, broker: FakeBroker, group: str
     return await transport.ask(broker.address, check_of(group))
 
 
-@pytest.mark.parametrize(("result", "code"), [(COMMIT, "8"), (ValueError("no"), "0"), (7, "0")])
+@pytest.mark.parametrize(
+    ("result", "code"),
+    [(COMMIT, "8"), (ValueError("no"), "0"), (SystemExit(1), "0"), (7, "0")],
+)
 def test_a_check_is_answered_to_the_broker_that_asked(result: Any, code: str) -> None:
     async def work(broker: FakeBroker, producer: AsyncTransactionProducer) -> None:
         assert await ask(producer, broker) is None
