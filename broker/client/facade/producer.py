@@ -88,7 +88,7 @@ class Producer(BlockingFacade):
         """Start a send; the future gets the result. Blocks while too much is in flight.
 
         An invalid message is reported through the future as well. A cancelled future gets no
-        result; its message may be stored all the same.
+        result, although its message may have been stored.
         """
         future: Future[SendResult] = Future()
 
