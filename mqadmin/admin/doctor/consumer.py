@@ -82,6 +82,7 @@ def examine_consumers(
         raise BrokerError(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
             f"group {min(unknown)} does not exist",
+            hint="mqadmin group list shows the groups",
         )
     answers = ask_groups(admin, names, targets, RequestCode.GET_CONSUMER_CONNECTION_LIST)
     now_ms = int(now() * 1000)
