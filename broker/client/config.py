@@ -189,6 +189,11 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     pop_threshold_for_queue: int = 96
     offset_dir: str = ""
 
+    @property
+    def is_clustering(self) -> bool:
+        """Whether a message is delivered to one member of the group, not to all."""
+        return self.message_model is MessageModel.CLUSTERING
+
     def check(self) -> None:
         """Raise ClientError for a value of a wrong type or outside its range.
 

@@ -9,7 +9,7 @@ dated one interval earlier, and the end of a window is always the current value.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final
 
 import msgspec
@@ -153,13 +153,13 @@ class BrokerStats:
         return [(key, counter) for (of, key), counter in self._counters.items() if of == name]
 
     def new_cache(self) -> dict[str, tuple[Counter, Counter]]:
-        """Return a table for counters that were found here; a deletion empties it."""
+        """Return an empty table, for counters of this object; each deletion clears it."""
         self._caches.append({})
         return self._caches[-1]
 
-    def forget_topic(self, topic: str) -> None:
-        """Remove the counters of a deleted topic: its own, and those by topic and group."""
-        self._forget(lambda name, key: name != DLQ_PUT_NUMS and key.partition("@")[0] == topic)
+    def forget_topics(self, topics: Container[str]) -> None:
+        """Remove the counters of deleted topics: their own, and those by topic and group."""
+        self._forget(lambda name, key: name != DLQ_PUT_NUMS and key.partition("@")[0] in topics)
 
     def forget_group(self, group: str) -> None:
         """Remove the counters of a deleted group: its own, and those by topic and group."""

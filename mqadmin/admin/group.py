@@ -252,15 +252,12 @@ def group_tables(
     ]
 
 
-def known_groups(admin: AdminSession) -> set[str]:
-    """Return the groups of all brokers that answer; the first error if none does."""
-    tables = group_tables(admin, admin.topology.readers())
-    good = [table for table in tables if not isinstance(table, RocketMQError)]
-    if not good:
-        for table in tables:
-            if isinstance(table, RocketMQError):
-                raise table
-    return {name for table in good for name in table}
+def known_groups(
+    admin: AdminSession, targets: Sequence[Target]
+) -> tuple[set[str], list[TargetError]]:
+    """Return the groups of the targets that answer, and the errors of the others."""
+    good, errors = part_errors(targets, group_tables(admin, targets))
+    return {name for _, table in good for name in table}, errors
 
 
 def group_replies(

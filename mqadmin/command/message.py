@@ -18,7 +18,7 @@ from mqadmin.command.execution.online import decoded_id, message_queries, messag
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Argument, Noun, Option, Options
-from mqadmin.command.framework.values import count, own_property, whole
+from mqadmin.command.framework.values import count, user_property, whole
 from mqadmin.output.stdio import read_input
 from mqadmin.output.view import DOCUMENT_FORMS, Outcome, View
 from mqadmin.settings import read_file
@@ -320,7 +320,7 @@ def send(
     properties: Annotated[
         list[str] | None,
         Option(
-            "--property", metavar="K=V", help="A property; may be repeated.", parse=own_property
+            "--property", metavar="K=V", help="A property; may be repeated.", parse=user_property
         ),
     ] = None,
     broker: Broker = None,

@@ -98,6 +98,7 @@ def unusual_frame(rng: random.Random, number: int, *, malformed: bool = False) -
         {"g": "1_700_000_000_000", "h": "+5"},
         {"i": raw + "\x02x\x01y\x01z"},
         {"i": raw + "INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02"},
+        {"m": "TRUE"},
         *([] if malformed else [{"e": "77"}, {"b": "Unknown"}, {"b": "%RETRY%G1"}]),
     ]
     kind = rng.randrange(len(changes) + 2)

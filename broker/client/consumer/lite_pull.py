@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from broker.client.config import ClientConfig, ConsumerConfig, MessageModel
+from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.membership import check_consumer_start, join_instance
 from broker.client.consumer.messages import restore_topic
 from broker.client.consumer.position import (
@@ -123,12 +123,8 @@ class AsyncLitePullConsumer(AsyncStartable):
             self.client,
             self.clock,
             given=self._given,
-            broadcasting=not self._is_clustering,
+            broadcasting=not self.config.is_clustering,
         )
-
-    @property
-    def _is_clustering(self) -> bool:
-        return self.config.message_model is MessageModel.CLUSTERING
 
     async def _begin(self, instance: MQClientInstance) -> None:
         self._parts = self._build(instance)
@@ -359,7 +355,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         parts = self._running()
         parts.pulls.stop(process)
         await parts.offsets.persist([queue], wait=True)
-        if self._is_clustering:
+        if self.config.is_clustering:
             parts.offsets.table.remove(queue)
         return True
 

@@ -6,7 +6,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 
-from broker.client.config import ConsumerConfig, MessageModel
+from broker.client.config import ConsumerConfig
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.offset.offset_store import OffsetStore
 from broker.client.offset.start_query import query_start
@@ -24,7 +24,7 @@ async def resume_offset(
     started_ms: int,
 ) -> int:
     """Return the stored offset, else the one that ``consume_from_where`` means."""
-    if config.message_model is MessageModel.CLUSTERING:
+    if config.is_clustering:
         offsets.table.remove(queue)  # a later commit of another member counts
     stored = await offsets.read(queue)
     if stored is not None:

@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from typing import Protocol
 
-from broker.client.config import ConsumerConfig, MessageModel
+from broker.client.config import ConsumerConfig
 from broker.client.consumer.flow_control import (
     BROKER_FLOW_CONTROL_MS,
     FLOW_CONTROL_MS,
@@ -164,15 +164,11 @@ class PullService:
             if self.flow_controlled[reason] % FLOW_LOG_EVERY == 1:
                 log.warning("%s: flow control of %s: %s", self._group, queue, reason.value)
             return FLOW_CONTROL_MS
-        if self._orderly and self._is_clustering and not process.locked:
+        if self._orderly and self._config.is_clustering and not process.locked:
             return self._config.pull_delay_when_exception_ms
         if self._owner.subscription(queue.topic) is None:
             return self._config.pull_delay_when_exception_ms
         return 0
-
-    @property
-    def _is_clustering(self) -> bool:
-        return self._config.message_model is MessageModel.CLUSTERING
 
     async def pull(self, queue: MessageQueue, offset: int) -> PullResult:
         """Pull once; the broker suspends a pull that finds nothing."""

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from broker.client.config import ClientConfig, ConsumerConfig, MessageModel
+from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.broker_requests import ConsumerRequests
 from broker.client.consumer.membership import check_consumer_start, join_instance
 from broker.client.consumer.messages import restore_topic
@@ -150,7 +150,7 @@ class AsyncPushConsumer(AsyncStartable):
             self.client,
             self.clock,
             given=self._given,
-            broadcasting=not self._is_clustering,
+            broadcasting=not self.config.is_clustering,
         )
 
     @property
@@ -164,7 +164,7 @@ class AsyncPushConsumer(AsyncStartable):
         return UNLIMITED if self._orderly is not None else DEFAULT_MAX_RECONSUME_TIMES
 
     async def _begin(self, instance: MQClientInstance) -> None:
-        if self._is_clustering:
+        if self.config.is_clustering:
             self._table.add_all_messages(retry_topic(self.group))
         self._parts = build_parts(self, instance, self._listener, self._orderly, self._lock)
         instance.register_consumer(self)
@@ -178,7 +178,7 @@ class AsyncPushConsumer(AsyncStartable):
         await self.announce()
         instance.rebalance_now()
         self._periodic.append(instance.every(self.config.consume_timeout_ms, self._clean_expired))
-        if self._orderly is not None and self._is_clustering:
+        if self._orderly is not None and self.config.is_clustering:
             self._periodic.append(instance.every(LOCK_INTERVAL_MS, self._renew_locks))
 
     async def shutdown(self) -> None:
@@ -265,10 +265,6 @@ class AsyncPushConsumer(AsyncStartable):
             raise ClientError(f"consumer {self.group} has not been started")
         return self._parts
 
-    @property
-    def _is_clustering(self) -> bool:
-        return self.config.message_model is MessageModel.CLUSTERING
-
     # ---- for the instance (ConsumerInner)
 
     def subscribed_topics(self) -> Iterable[str]:
@@ -293,7 +289,7 @@ class AsyncPushConsumer(AsyncStartable):
 
     async def prepare(self, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
         """Return the queues that may be taken over: all, or those that the brokers locked."""
-        if self._orderly is None or not self._is_clustering:
+        if self._orderly is None or not self.config.is_clustering:
             return set(queues)
         return await self.running_parts().locks.lock(queues, {})
 
@@ -306,7 +302,7 @@ class AsyncPushConsumer(AsyncStartable):
 
     def begin(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:
         """Start pulling a queue."""
-        if self._orderly is not None and self._is_clustering:
+        if self._orderly is not None and self.config.is_clustering:
             process.locked = True
             process.last_lock_ms = self.clock.monotonic_ms()
         self.running_parts().pulls.start(queue, process, offset)
@@ -347,7 +343,7 @@ class AsyncPushConsumer(AsyncStartable):
         parts = self.running_parts()
         parts.pulls.stop(process)
         service = parts.service
-        if isinstance(service, ConsumeOrderlyService) and self._is_clustering:
+        if isinstance(service, ConsumeOrderlyService) and self.config.is_clustering:
             return await self._release_orderly(queue, process, service)
         await self._forget(queue)
         return True
@@ -378,7 +374,7 @@ class AsyncPushConsumer(AsyncStartable):
     async def _forget(self, queue: MessageQueue) -> None:
         offsets = self.running_parts().offsets
         await offsets.persist([queue], wait=True)
-        if self._is_clustering:
+        if self.config.is_clustering:
             offsets.table.remove(queue)
 
     async def changed(

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from broker.client.config import ClientConfig, ConsumerConfig, MessageModel
+from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.pull_service import PullOwner, PullService
 from broker.client.hooks.events import ConsumeHook
 from broker.client.instance.client_instance import MQClientInstance
@@ -103,7 +103,7 @@ def build_parts(
         )
         service = ConsumeConcurrentlyService(runner, config, offsets=offsets, send_back=send_back)
         # Java pops neither for orderly listeners nor for broadcasting groups
-        if not config.client_rebalance and config.message_model is MessageModel.CLUSTERING:
+        if not config.client_rebalance and config.is_clustering:
             pop = _build_pop(owner, instance, runner)
     return PushParts(
         instance=instance,

@@ -28,13 +28,13 @@ class LoopThread:
         self._loop_of_parent: asyncio.AbstractEventLoop | None = None
 
     def forget_parent(self) -> None:
-        """Begin without users in a child after a fork: the parent's thread and users are not there.
+        """Start without users in a forked child, which has neither the thread nor its users.
 
-        Its loop is kept: to close it, or its connections, would change the epoll set that both
-        processes share, and the parent would wait for ever.
+        The parent's loop is kept open: closing it, or its connections, would remove them from the
+        epoll set that both processes share, and the parent would get no further events.
         """
         self._loop_of_parent = self._loop or self._loop_of_parent
-        self._lock = threading.Lock()  # a thread that is not there may hold the other one
+        self._lock = threading.Lock()  # a thread of the parent may hold the old one
         self._users = 0
         self._loop = self._thread = None
 

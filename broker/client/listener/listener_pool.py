@@ -21,8 +21,8 @@ Status = TypeVar("Status")
 Outcome: TypeAlias = Status | BaseException
 Call: TypeAlias = Callable[[], Status | Awaitable[Status]]
 
-_call_here: ContextVar[object] = ContextVar("listener_call", default=None)
-"""The call of a coroutine listener that runs here, also in tasks that the listener starts."""
+_current_call: ContextVar[object] = ContextVar("listener_call", default=None)
+"""The call of the coroutine listener that is running, also in tasks that it starts."""
 
 SLICE_S = 0.005
 """Coroutine listeners that never wait let other work run after this time."""
@@ -118,7 +118,7 @@ class ListenerPool(Generic[Status]):
                 call, done = self._waiting.popleft()
                 token = object()  # the same function may run twice
                 self._running[token] = task
-                _call_here.set(token)
+                _current_call.set(token)
                 result = await _result_of(call)
                 del self._running[token]
                 self._end(done, result)
@@ -146,7 +146,7 @@ class ListenerPool(Generic[Status]):
         self.closed = True
         self.pending -= len(self._waiting)
         self._waiting.clear()
-        own = self._running.get(_call_here.get())
+        own = self._running.get(_current_call.get())
         self._closing_calls = int(own is not None)
         if self.pending <= self._closing_calls:
             self._idle.set()

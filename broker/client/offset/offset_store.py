@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
-from broker.client.config import ConsumerConfig, MessageModel
+from broker.client.config import ConsumerConfig
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.offset.offset_table import OffsetTable
 from broker.common.message_queue import MessageQueue
@@ -202,7 +202,7 @@ def open_offset_store(
     instance: MQClientInstance, group: str, config: ConsumerConfig, *, read_only: bool = False
 ) -> OffsetStore:
     """Return the store of the message model; ClientError for a file that cannot be read."""
-    if config.message_model is MessageModel.CLUSTERING:
+    if config.is_clustering:
         remote = ReadOnlyOffsetStore if read_only else RemoteBrokerOffsetStore
         return remote(instance, group)
     file = ReadOnlyFileOffsetStore if read_only else LocalFileOffsetStore

@@ -101,16 +101,17 @@ def _check_types(message: Message) -> None:
 
     The connection would fail with them, and all requests of other threads on it.
     """
-    where = f"message to topic {message.topic}"
     if not isinstance(message.body, bytes | bytearray | memoryview):
         raise ClientError(
-            f"{where}: the body is a {type(message.body).__name__}, not bytes",
+            f"message to topic {message.topic}: the body is a {type(message.body).__name__}, not"
+            " bytes",
             "encode text: text.encode()",
         )
     for name, value in message.properties.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             raise ClientError(
-                f"{where}: property {name!r:.80} is {value!r:.80}: names and values must be text",
+                f"message to topic {message.topic}: property {name!r:.80} is {value!r:.80}: names"
+                " and values must be text",
                 "convert it: str(value)",
             )
 

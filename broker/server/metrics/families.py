@@ -91,19 +91,23 @@ def delivered(context: BrokerContext) -> Iterator[Sample]:
         ("rocketmq_messages_out_total", counted.GROUP_GET_NUMS, "messages delivered"),
         ("rocketmq_throughput_out_total", counted.GROUP_GET_SIZE, "bytes delivered"),
     ):
+        sums: dict[tuple[str, str, bool], int] = {}
         for key, counter in context.stats.counters(counter_name):
             topic, _, group = key.partition("@")
+            is_retry = is_retry_topic(topic)
+            shown = original_of_pop_retry_topic(topic, group) if is_retry else topic
+            if shown is not None:
+                series = shown, group, is_retry  # a group may have retry topics of both versions
+                sums[series] = sums.get(series, 0) + counter.value
+        for (topic, group, is_retry), value in sums.items():
             labels = {
                 "topic": topic,
                 "consumer_group": group,
                 "is_system": _flag(is_system_topic(topic)),
             }
-            if is_retry_topic(topic):
-                original = original_of_pop_retry_topic(topic, group)
-                if original is None:
-                    continue
-                labels |= {"topic": original, "is_retry": "true"}
-            yield Sample(name, COUNTER, meaning, labels, counter.value)
+            if is_retry:
+                labels["is_retry"] = "true"
+            yield Sample(name, COUNTER, meaning, labels, value)
     for group, counter in context.stats.counters(counted.DLQ_PUT_NUMS):
         labels = {"consumer_group": group}
         meaning = "messages sent to the dead-letter topic"

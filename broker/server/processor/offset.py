@@ -84,9 +84,9 @@ def query_consumer_offset(
     """QUERY_CONSUMER_OFFSET: the committed offset; 0 for a new group if the queue is complete.
 
     A queue is complete while message 0 is readable and near enough to the end of the log to be
-    expected in memory, and before the first message, as in Java 4.9. Java 5 answers "not found" for
-    a new queue: the client then asks for the maximum offset, and a message that arrives in between
-    never reaches the group.
+    expected in memory, and before it has its first message. Java answers "not found" for a new
+    queue: the client then asks for the maximum offset, and a message that is stored in between is
+    never delivered to the group.
 
     **Source:** RocketMQ ConsumerManageProcessor#queryConsumerOffset
     """

@@ -242,7 +242,7 @@ class PullMessageProcessor:
             )
         if held is None:
             # As in Java, only the first execution commits: when a suspended pull is resumed, its
-            # commit offset may be older than the committed one. A reset counts from now on.
+            # commit offset may be older than the committed one. A reset replaces it.
             if moved is None and header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
                 offsets.commit(name, header.topic, header.queue_id, header.commit_offset)
             offsets.note_pull(name, header.topic, header.queue_id, result.next_begin_offset)

@@ -198,12 +198,16 @@ def check_dlq(
     }
     rows = [_dlq_row(admin, group, topic, warn, crit) for group, topic in topics.items()]
     absent = [group for group in groups if group not in topics]
-    known = known_groups(admin) if absent else set()
+    if not absent:
+        return rows
+    known, errors = known_groups(admin, admin.topology.readers())
+    failed = ", ".join(error.target or error.address or "a broker" for error in errors)
+    missing = f"not found, and no answer from {failed}" if failed else "the group is unknown"
     for group in absent:
         if group in known:
             rows.append(row_of(group, [], text="has no dead letters"))
         else:
-            rows.append(row_of(group, [], least=Status.UNKNOWN, text="the group is unknown"))
+            rows.append(row_of(group, [], least=Status.UNKNOWN, text=missing))
     return rows
 
 

@@ -22,8 +22,7 @@ from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.connections import ask_groups
 from mqadmin.admin.doctor.finding import CRITICAL, NOTICE, WARNING, Finding, ordered
 from mqadmin.admin.doctor.retries import retry_findings
-from mqadmin.admin.failure import part_errors
-from mqadmin.admin.group import group_tables, known_groups
+from mqadmin.admin.group import known_groups
 from mqadmin.admin.offset.progress import BELOW_MIN, group_progress
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
@@ -60,25 +59,25 @@ def examine_consumers(
     *,
     now: Callable[[], float] = time.time,
 ) -> list[Finding]:
-    """Return the findings about groups, or all groups, worst first."""
+    """Return the findings about groups, or all groups, worst first.
+
+    BrokerError if all brokers answer and none has one of the groups.
+    """
     targets = admin.topology.readers()
-    names = list(groups)
-    findings: list[Finding] = []
-    if not names:
-        good, errors = part_errors(targets, group_tables(admin, targets))
-        names = sorted({name for _, table in good for name in table if not is_system_group(name)})
-        findings += [
-            Finding(
-                severity=CRITICAL,
-                kind="brokerUnreachable",
-                target=error.target or "broker",
-                message=error.message,
-                cause="the broker hangs or has stopped: its queues are not consumed",
-                fix="mqadmin cluster doctor",
-            )
-            for error in errors
-        ]
-    elif unknown := set(names) - known_groups(admin):
+    known, errors = known_groups(admin, targets)
+    names = list(groups) or sorted(name for name in known if not is_system_group(name))
+    findings = [
+        Finding(
+            severity=CRITICAL,
+            kind="brokerUnreachable",
+            target=error.target or "broker",
+            message=error.message,
+            cause="the broker hangs or has stopped: its queues are not consumed",
+            fix="mqadmin cluster doctor",
+        )
+        for error in errors
+    ]
+    if not errors and (unknown := set(names) - known):
         raise BrokerError(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
             f"group {min(unknown)} does not exist",

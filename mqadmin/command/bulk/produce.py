@@ -14,9 +14,9 @@ from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import (
     count,
     duration_ms,
-    own_property,
     time_ms,
     topic_name,
+    user_property,
     whole,
 )
 from mqadmin.command.message import NOUN
@@ -86,7 +86,7 @@ class ProduceCommandOptions(Options):
             "--property",
             metavar="K=V",
             help="Property of every message; may be repeated.",
-            parse=own_property,
+            parse=user_property,
         ),
     ] = None
     delay_level: Annotated[

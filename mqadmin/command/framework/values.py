@@ -14,8 +14,8 @@ from mqadmin.output.view import FORMATS, JSONPATH, PROMETHEUS, query_of
 
 NOW_WORD = "now"
 
-# Properties that need another form than NAME=VALUE, and the next step.
-_OTHER_OPTIONS = {
+# Properties that are not set by name, and the next step.
+_REFUSED_PROPERTIES = {
     "KEYS": "use --key",
     "TAGS": "use --tag",
     "TRAN_MSG": "leave it out: no producer would end this transaction",
@@ -163,11 +163,11 @@ def attribute(text: str) -> str:
     raise ValueError(f"{text!r} is neither +name=value nor -name")
 
 
-def own_property(text: str) -> str:
-    """Check a word ``name=value`` whose name is to be a property of a sent message."""
+def user_property(text: str) -> str:
+    """Check a user property ``name=value`` of a message to send."""
     name = pair(text).partition("=")[0]
-    if name in _OTHER_OPTIONS:
-        raise ValueError(f"{name} is a property of RocketMQ: {_OTHER_OPTIONS[name]}")
+    if name in _REFUSED_PROPERTIES:
+        raise ValueError(f"{name} is a property of RocketMQ: {_REFUSED_PROPERTIES[name]}")
     return text
 
 

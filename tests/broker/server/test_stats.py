@@ -63,7 +63,7 @@ def test_deleted_topics_and_groups_are_forgotten() -> None:
     stats.counter("GROUP_GET_NUMS", "U@G")
     cache = stats.new_cache()
     cache["T@G"] = stats.counter("GROUP_GET_NUMS", "T@G"), stats.counter("GROUP_GET_SIZE", "T@G")
-    stats.forget_topic("T")
+    stats.forget_topics({"T"})
     assert stats.find("TOPIC_PUT_NUMS", "T") is None
     assert stats.find("GROUP_GET_NUMS", "T@G") is None
     assert stats.find("GROUP_GET_NUMS", "U@G") is not None

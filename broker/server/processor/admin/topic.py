@@ -207,10 +207,10 @@ async def _delete_queues(
         await context.topics.persist()
     except (RocketMQError, OSError) as error:
         return not_written(request, error)
-    gone = set(topics)
     for name in topics:
         context.offsets.remove_topic(name)
-        context.stats.forget_topic(name)
+    gone = set(topics)
+    context.stats.forget_topics(gone)
     if context.pop is not None:
         context.pop.in_flight.clean(lambda topic, _: topic not in gone)
     context.store.delete_topics(topics)

@@ -124,14 +124,14 @@ def _create_topic(
     ext = request.ext_fields
     topics = context.topics
     flag = sysflag.TOPIC_UNIT if ext.get(UNIT_MODE, "").lower() == "true" else 0
-    is_retry = names.is_retry_topic(topic)
-    if is_retry and flag:
-        flag = sysflag.TOPIC_UNIT_SUB
+    template = ext.get(DEFAULT_TOPIC, names.TBW102)
+    queues = int(ext.get(DEFAULT_QUEUES) or 0)
+    if not names.is_retry_topic(topic):
+        return topics.create_for_send(topic, template, queues, flag)
+    flag = sysflag.TOPIC_UNIT_SUB if flag else 0
     # A client without the retry topic's route sends to a queue of the default topic's route.
-    made = topics.create_for_send(
-        topic, ext.get(DEFAULT_TOPIC, names.TBW102), int(ext.get(DEFAULT_QUEUES) or 0), flag
-    )
-    return topics.ensure(topic, 1, sys_flag=flag) if made is None and is_retry else made
+    made = topics.create_for_send(topic, template, max(1, queues), flag)
+    return made or topics.ensure(topic, 1, sys_flag=flag)
 
 
 def random_queue(target: Target) -> int:

@@ -96,6 +96,13 @@ def test_retries_count_under_their_first_topic(desk: Desk, topic: str, shown: st
     assert found == [(labels, 2)]
 
 
+def test_retry_topics_of_both_versions_are_one_series(desk: Desk) -> None:
+    for topic in ("%RETRY%G1_Orders", "%RETRY%G1+Orders"):
+        desk.context.stats.counter("GROUP_GET_NUMS", f"{topic}@G1").add(2)
+    (found,) = families.delivered(desk.context)
+    assert found.value == 4
+
+
 def test_the_state_of_the_broker_and_its_store(desk: Desk) -> None:
     desk.topic("Orders")
     found = {one.name: one.value for one in families.all_samples(desk.context) if not one.labels}

@@ -185,4 +185,6 @@ def test_a_group_without_dead_letters_is_ok_and_a_failed_broker_unknown(
     assert check_dlq(admin, 0, 10, ["billng"])[0].status == "UNKNOWN"
     broker_a.store("%DLQ%g")
     broker_a.down = True
+    (row,) = check_dlq(admin, 0, 10, ["billng"])
+    assert row.message == "billng: not found, and no answer from broker-a"
     assert check_dlq(admin, 0, 10, ["g"])[0].status == "UNKNOWN"

@@ -124,6 +124,16 @@ def test_a_group_that_does_not_exist_is_an_error(admin: MQAdmin, cluster: Any) -
     assert raised.value.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
+def test_a_group_that_only_a_silent_broker_has_is_not_reported_as_missing(
+    admin: MQAdmin, cluster: Any
+) -> None:
+    cluster.brokers[1].groups["far"] = SubscriptionGroupConfig(group_name="far")
+    cluster.brokers[1].down = True
+    found = [(one.kind, one.target) for one in examine_consumers(admin, ["far"])]
+    assert found[0][0] == "brokerUnreachable"
+    assert found[0][1].startswith("broker-b")
+
+
 def test_lag_without_clients_and_offsets_below_the_minimum_are_warnings(
     admin: MQAdmin, cluster: Any
 ) -> None:

@@ -546,6 +546,10 @@ class TestRetryTopic:
         assert desk.send(topic="%RETRY%G1", j=1, e=3).code == 0
         assert desk.context.topics.get("%RETRY%G1").write_queue_nums == 4
 
+    def test_it_has_a_queue_if_the_client_asks_for_none(self, desk) -> None:
+        assert desk.send(topic="%RETRY%G1", j=1, d=0).code == 0
+        assert desk.context.topics.get("%RETRY%G1").write_queue_nums == 1
+
     def test_unknown_group(self, make_desk) -> None:
         desk = make_desk(autoCreateSubscriptionGroup="false")
         answer = desk.send(topic="%RETRY%G1", j=1)
