@@ -37,9 +37,8 @@ from broker.server.ha.replication import Replication
 from broker.server.ingest.loader import IngestLoader, offer_ingest
 from broker.server.load_report import report_recovery, report_unknown_topics
 from broker.server.longpolling.deadline_timer import DeadlineTimer
-from broker.server.metrics.message_type import DELAY, NORMAL, count_put
+from broker.server.metrics.message_type import DELAY, count_put
 from broker.server.metrics.service import MetricsService
-from broker.server.metrics.settings import is_enabled
 from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
 from broker.server.pop.processor.table import make_handlers as pop_handlers
@@ -200,6 +199,7 @@ class BrokerController:
             timers=lambda: context.timers.timers if context.timers is not None else None,
         )
         service.on_committed = partial(count_put, self.context.stats)
+        service.on_ended = self.context.stats.count_ended
         return TransactionalMessageCheckService(
             service, clock, lambda: context.config, context.producers, context.topics
         )
@@ -283,7 +283,7 @@ class BrokerController:
         self.context.timers = TimerService(
             timers, self._clock, self.store.config.timer_flush_interval_ms, self._in_thread
         )
-        timers.on_delivered = self._count_delayed
+        timers.on_delivered = partial(count_put, self.context.stats)
         return report
 
     def _load_tables(self, report: RecoveryReport) -> None:
@@ -296,7 +296,7 @@ class BrokerController:
         context.delays = ScheduleMessageService(
             self.store, self._clock, parse_delay_levels(self.store.config.message_delay_level)
         )
-        context.delays.on_delivered = self._count_delayed
+        context.delays.on_delivered = partial(count_put, context.stats, kind=DELAY)
         context.files.load_delays(context)
         self._pop_files.load(self._pop)
         self._transactions.load()
@@ -390,11 +390,6 @@ class BrokerController:
         woken = self.context.holds.arrived(topic, queue_id, max_offset, tags_code, properties)
         if woken:
             self._pulls.arrived(woken)
-
-    def _count_delayed(self, topic: str, size: int) -> None:
-        """Count a delivered message (delay level, timer) of ``size`` bytes as a put."""
-        typed = is_enabled(self.context.config.metrics_exporter_type)
-        count_put(self.context.stats, topic, size, DELAY if typed else NORMAL)
 
     def _delay_arrived(self, *arrival: *Arrival) -> None:
         if self.context.delays is not None:  # the tags code in SCHEDULE_TOPIC is the due time

@@ -29,7 +29,11 @@ GROUP_GET_SIZE: Final = "GROUP_GET_SIZE"
 SNDBCK_PUT_NUMS: Final = "SNDBCK_PUT_NUMS"
 BROKER_PUT_NUMS: Final = "BROKER_PUT_NUMS"
 BROKER_GET_NUMS: Final = "BROKER_GET_NUMS"
-DLQ_PUT_NUMS: Final = "DLQ_PUT_NUMS"
+GROUP_POP_NUMS: Final = "GROUP_POP_NUMS"  # the part of GROUP_GET_NUMS that was popped
+GROUP_POP_SIZE: Final = "GROUP_POP_SIZE"
+DLQ_PUT_NUMS: Final = "DLQ_PUT_NUMS"  # by topic@group
+COMMIT_NUMS: Final = "COMMIT_NUMS"
+ROLLBACK_NUMS: Final = "ROLLBACK_NUMS"
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -144,6 +148,10 @@ class BrokerStats:
                 self._counters[name, key] = found
         return found
 
+    def count_ended(self, topic: str, commit: bool) -> None:
+        """Count a transaction of this topic that its producer has committed or rolled back."""
+        self.counter(COMMIT_NUMS if commit else ROLLBACK_NUMS, topic).add(1)
+
     def find(self, name: str, key: str) -> Counter | None:
         """Return the counter of that name and key, None if nothing was counted yet."""
         return self._counters.get((name, key))
@@ -159,16 +167,14 @@ class BrokerStats:
 
     def forget_topics(self, topics: Container[str]) -> None:
         """Remove the counters of deleted topics: their own, and those by topic and group."""
-        self._forget(lambda name, key: name != DLQ_PUT_NUMS and key.partition("@")[0] in topics)
+        self._forget(lambda key: key.partition("@")[0] in topics)
 
     def forget_group(self, group: str) -> None:
         """Remove the counters of a deleted group: its own, and those by topic and group."""
-        self._forget(
-            lambda name, key: (key if name == DLQ_PUT_NUMS else key.partition("@")[2]) == group
-        )
+        self._forget(lambda key: key.partition("@")[2] == group)
 
-    def _forget(self, is_gone: Callable[[str, str], bool]) -> None:
-        for name, key in [one for one in self._counters if is_gone(*one)]:
+    def _forget(self, is_gone: Callable[[str], bool]) -> None:
+        for name, key in [one for one in self._counters if is_gone(one[1])]:
             del self._counters[name, key]
         for cache in self._caches:
             cache.clear()

@@ -6,27 +6,32 @@ measures per request (sizes, latencies of requests) are left out: they would cos
 **Source:** RocketMQ BrokerMetricsManager, DefaultStoreMetricsManager, PopMetricsManager.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from broker.common.group import CONSUME_POP
 from broker.common.topic import (
     is_dlq_topic,
     is_retry_topic,
     is_system_topic,
     original_of_pop_retry_topic,
+    pop_retry_topic,
 )
 from broker.remoting.protocol.codes import version_name
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.metrics.message_type import NORMAL, NUMS, SIZE, TYPES
+from broker.server.metrics.message_type import INTERNAL, NORMAL, NUMS, SIZE, TYPES
 
 COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
-MODES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
+MODES: Final = {"CONSUME_ACTIVELY": "pull", CONSUME_POP: "pop"}
 LANES: Final = {
     "send": "send",
     "pull": "pull",
     "ack": "ack",
+    "async_put": "",  # without a queue here
+    "client_manager": "client",
+    "consumer_manager": "consumer",
     "query_message": "query",
     "heartbeat": "heartbeat",
     "lite_pull": "litePull",
@@ -63,53 +68,72 @@ def all_samples(context: BrokerContext) -> Iterator[Sample]:
 
 
 def received(context: BrokerContext) -> Iterator[Sample]:
-    """Messages and bytes put, by topic and message type."""
+    """Messages and bytes that clients have sent, by topic and message type.
+
+    As in Java, deliveries of delay levels are included, all else that the broker puts is not.
+    """
     for name, total_name, by_type in (
         ("rocketmq_messages_in_total", counted.TOPIC_PUT_NUMS, NUMS),
         ("rocketmq_throughput_in_total", counted.TOPIC_PUT_SIZE, SIZE),
     ):
-        meaning = "messages put" if by_type is NUMS else "bytes of records put"
+        meaning = "messages received" if by_type is NUMS else "bytes of their records"
         for topic, total in context.stats.counters(total_name):
-            left = total.value
-            system = _flag(is_system_topic(topic))
-            for kind in TYPES:
+            values = dict.fromkeys((*TYPES, INTERNAL), 0)
+            for kind in values:
                 counter = context.stats.find(by_type[kind], topic)
-                if counter is not None:
-                    left -= counter.value
+                values[kind] = counter.value if counter is not None else 0
+            values[NORMAL] = total.value - sum(values.values())
+            system = _flag(is_system_topic(topic))
+            for kind, value in values.items():
+                if value and kind != INTERNAL:
                     labels = {"topic": topic, "message_type": kind, "is_system": system}
-                    yield Sample(name, COUNTER, meaning, labels, counter.value)
-            labels = {"topic": topic, "message_type": NORMAL, "is_system": system}
-            yield Sample(name, COUNTER, meaning, labels, left)
+                    yield Sample(name, COUNTER, meaning, labels, value)
 
 
 def delivered(context: BrokerContext) -> Iterator[Sample]:
     """Messages and bytes given to consumer groups; messages sent to dead-letter topics.
 
-    As in Java, retries of POP count under the first topic, and other retries not at all.
+    As in Java, retries of POP count under the first topic, and other retries not at all; only
+    popped messages have the label ``is_retry``.
     """
-    for name, counter_name, meaning in (
-        ("rocketmq_messages_out_total", counted.GROUP_GET_NUMS, "messages delivered"),
-        ("rocketmq_throughput_out_total", counted.GROUP_GET_SIZE, "bytes delivered"),
+    stats = context.stats
+    for name, got, popped, meaning in (
+        (
+            "rocketmq_messages_out_total",
+            counted.GROUP_GET_NUMS,
+            counted.GROUP_POP_NUMS,
+            "messages delivered",
+        ),
+        (
+            "rocketmq_throughput_out_total",
+            counted.GROUP_GET_SIZE,
+            counted.GROUP_POP_SIZE,
+            "bytes delivered",
+        ),
     ):
-        sums: dict[tuple[str, str, bool], int] = {}
-        for key, counter in context.stats.counters(counter_name):
+        sums: dict[tuple[str, str, str], int] = {}
+        for key, counter in stats.counters(got):
             topic, _, group = key.partition("@")
-            is_retry = is_retry_topic(topic)
-            shown = original_of_pop_retry_topic(topic, group) if is_retry else topic
-            if shown is not None:
-                series = shown, group, is_retry  # a group may have retry topics of both versions
-                sums[series] = sums.get(series, 0) + counter.value
+            by_pop = stats.find(popped, key)
+            number = by_pop.value if by_pop is not None else 0
+            parts = {"": counter.value - number, "false": number}
+            if is_retry_topic(topic):
+                topic = original_of_pop_retry_topic(topic, group) or ""
+                parts = {"true": counter.value}
+            for is_retry, value in parts.items():
+                if topic and value:
+                    series = topic, group, is_retry  # there may be retry topics of both versions
+                    sums[series] = sums.get(series, 0) + value
         for (topic, group, is_retry), value in sums.items():
-            labels = {
-                "topic": topic,
-                "consumer_group": group,
-                "is_system": _flag(is_system_topic(topic)),
-            }
+            labels = {"topic": topic, "consumer_group": group}
+            labels["is_system"] = _flag(is_system_topic(topic))
             if is_retry:
-                labels["is_retry"] = "true"
+                labels["is_retry"] = is_retry
             yield Sample(name, COUNTER, meaning, labels, value)
-    for group, counter in context.stats.counters(counted.DLQ_PUT_NUMS):
-        labels = {"consumer_group": group}
+    for key, counter in stats.counters(counted.DLQ_PUT_NUMS):
+        topic, _, group = key.partition("@")
+        labels = {"topic": topic, "consumer_group": group}
+        labels["is_system"] = _flag(is_system_topic(topic))
         meaning = "messages sent to the dead-letter topic"
         name = "rocketmq_send_to_dlq_messages_total"
         yield Sample(name, COUNTER, meaning, labels, counter.value)
@@ -182,16 +206,33 @@ def store(context: BrokerContext) -> Iterator[Sample]:
 
 
 def timers(context: BrokerContext) -> Iterator[Sample]:
-    """Pending timers by topic."""
+    """Pending timers by topic; timer messages not yet in the wheel, and due ones."""
     if context.timers is None or context.timers.timers is None:
         return
-    for topic, entry in list(context.timers.timers.metrics.topics.items()):
-        labels = {"topic": topic, "storage_type": "local", "storage_medium": "disk"}
-        yield Sample("rocketmq_timing_messages", GAUGE, "pending timers", labels, entry.count)
+    timers = context.timers.timers
+    labels = {"storage_type": "local", "storage_medium": "disk"}
+    for topic, entry in list(timers.metrics.topics.items()):
+        of_topic = {"topic": topic, **labels}
+        yield Sample("rocketmq_timing_messages", GAUGE, "pending timers", of_topic, entry.count)
+    for name, meaning, value in (
+        ("enqueue_lag", "timer messages that are not in the wheel yet", timers.offset_behind),
+        ("dequeue_lag", "timer messages in the wheel", timers.wheel.pending),
+        (
+            "dequeue_latency_milliseconds",
+            "how late deliveries are",
+            context.timers.behind_ms,
+        ),
+    ):
+        yield Sample(f"rocketmq_timer_{name}", GAUGE, meaning, labels, value)
 
 
 def transactions(context: BrokerContext) -> Iterator[Sample]:
-    """Undecided half messages by topic."""
+    """Transactions ended by their producers, and undecided half messages, by topic."""
+    for name, ended in (("commit", counted.COMMIT_NUMS), ("rollback", counted.ROLLBACK_NUMS)):
+        for topic, counter in context.stats.counters(ended):
+            meaning = f"transactions ended by a {name}"
+            full = f"rocketmq_{name}_messages_total"
+            yield Sample(full, COUNTER, meaning, {"topic": topic}, counter.value)
     if context.transactions is None:
         return
     for topic, entry in list(context.transactions.metrics.counts.topics.items()):
@@ -214,21 +255,42 @@ def ingest(context: BrokerContext) -> Iterator[Sample]:
 def lag(context: BrokerContext) -> Iterator[list[Sample]]:
     """The lag of each online group and topic; one step per group and topic.
 
-    Groups without a client have no samples, as in Java.
+    Groups without a client have no samples, as in Java; the retries of a group that pops have
+    the labels of their first topic and ``is_retry="true"``.
     """
     for consumers in list(context.consumers):
         for topic in list(consumers.subscriptions):
             config = context.topics.get(topic)
             if config is None or is_retry_topic(topic) or is_dlq_topic(topic):
                 continue
-            yield _lag_of(context, consumers.name, topic, config.write_queue_nums)
+            yield _lag_of(context, consumers.name, topic, (topic,))
+            if consumers.profile.consume_type == CONSUME_POP:
+                retries = [
+                    pop_retry_topic(topic, consumers.name, version_2=version_2)
+                    for version_2 in (False, True)
+                ]
+                yield _lag_of(context, consumers.name, topic, retries, is_retry=True)
 
 
-def _lag_of(context: BrokerContext, group: str, topic: str, queues: int) -> list[Sample]:
+def _lag_of(
+    context: BrokerContext,
+    group: str,
+    shown: str,
+    topics: Sequence[str],
+    *,
+    is_retry: bool = False,
+) -> list[Sample]:
+    """The lag of a group in all queues of ``topics`` together, reported as that in ``shown``."""
     store, offsets = context.store, context.offsets
     behind = flying = ready = 0
     oldest = oldest_ready = now_ms = context.now_ms()
-    for queue_id in range(queues):
+    configs = [config for topic in topics if (config := context.topics.get(topic)) is not None]
+    queues = [
+        (config.topic_name, queue_id)
+        for config in configs
+        for queue_id in range(config.write_queue_nums)
+    ]
+    for topic, queue_id in queues:
         committed = offsets.query(group, topic, queue_id)
         if committed < 0:
             continue
@@ -242,8 +304,8 @@ def _lag_of(context: BrokerContext, group: str, topic: str, queues: int) -> list
         ready += max(0, end - pulled)
         oldest = min(oldest, _time_at(context, topic, queue_id, committed - popped, end, now_ms))
         oldest_ready = min(oldest_ready, _time_at(context, topic, queue_id, pulled, end, now_ms))
-    labels = {"consumer_group": group, "topic": topic, "is_retry": "false"}
-    labels["is_system"] = _flag(is_system_topic(topic))
+    labels = {"consumer_group": group, "topic": shown, "is_retry": _flag(is_retry)}
+    labels["is_system"] = _flag(is_system_topic(shown))
     return [
         Sample(f"rocketmq_consumer_{name}", GAUGE, meaning, labels, value)
         for name, meaning, value in (

@@ -16,9 +16,12 @@ TRANSACTION: Final = "transaction"
 TYPES: Final = (FIFO, DELAY, TRANSACTION)
 """The types that are counted one by one; the other messages of a topic are normal ones."""
 
+INTERNAL: Final = "internal"
+"""Not a type: messages that no client has sent. Java's metrics do not include them."""
+
 # Names of the counters of each type in the statistics.
-NUMS: Final = {kind: f"TOPIC_PUT_NUMS_{kind}" for kind in TYPES}
-SIZE: Final = {kind: f"TOPIC_PUT_SIZE_{kind}" for kind in TYPES}
+NUMS: Final = {kind: f"TOPIC_PUT_NUMS_{kind}" for kind in (*TYPES, INTERNAL)}
+SIZE: Final = {kind: f"TOPIC_PUT_SIZE_{kind}" for kind in (*TYPES, INTERNAL)}
 
 FIFO_NAME: Final = props.PROPERTY_SHARDING_KEY + "\x01"
 _DELAY_NAMES: Final = (
@@ -30,14 +33,13 @@ _DELAY_NAMES: Final = (
 )
 
 
-def count_put(stats: BrokerStats, topic: str, size: int, kind: str = NORMAL) -> None:
+def count_put(stats: BrokerStats, topic: str, size: int, kind: str = INTERNAL) -> None:
     """Count one message of ``size`` bytes that the broker itself has put into a topic."""
     stats.counter(TOPIC_PUT_NUMS, topic).add(1)
     stats.counter(TOPIC_PUT_SIZE, topic).add(size)
     stats.put.add(1)
-    if kind != NORMAL:
-        stats.counter(NUMS[kind], topic).add(1)
-        stats.counter(SIZE[kind], topic).add(size)
+    stats.counter(NUMS[kind], topic).add(1)
+    stats.counter(SIZE[kind], topic).add(size)
 
 
 def message_type(properties: Mapping[str, str]) -> str:

@@ -120,12 +120,17 @@ class TimerService:
             self._reported = reason
             log.error("%s", reason)
 
+    @property
+    def behind_ms(self) -> int:
+        """How long the first slot that is not finished has been due, ms."""
+        now_ms = self._clock.now_ms()
+        return max(0, now_ms - self.timers.read_time_ms - self.timers.precision_ms)
+
     def figures(self) -> dict[str, str]:
         """The figures of GET_BROKER_RUNTIME_INFO."""
-        timers, now_ms = self.timers, self._clock.now_ms()
-        behind_ms = max(0, now_ms - timers.read_time_ms - timers.precision_ms)
+        timers = self.timers
         return {
-            "timerReadBehind": str(behind_ms // 1_000),
+            "timerReadBehind": str(self.behind_ms // 1_000),
             "timerOffsetBehind": str(timers.offset_behind),
             "timerCongestNum": str(timers.wheel.pending),
             "timerEnqueueTps": f"{self.enqueue_rate.per_second(self._clock.monotonic_ms()):.1f}",

@@ -71,7 +71,7 @@ class TransactionalMessageService:
 
     ``config`` returns the settings in force; ``delays`` and ``timers`` redirect a committed message
     that asks for a delay. ``on_committed(topic, stored bytes)`` is called for each committed
-    message.
+    message, ``on_ended(topic, commit)`` for each transaction that its producer has ended.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class TransactionalMessageService:
         self.on_op_due: Callable[[], None] | None = None
         self.on_decided: Callable[[int], None] | None = None
         self.on_committed: Callable[[str, int], None] | None = None
+        self.on_ended: Callable[[str, bool], None] | None = None
         self._committed_end = 0  # physical end of the last committed message
         self._clock = clock
         self._config = config
@@ -130,6 +131,9 @@ class TransactionalMessageService:
             committed=self.counts.committed + commit,
             rolled_back=self.counts.rolled_back + (not commit),
         )
+        place = real_place(half)
+        if self.on_ended is not None and place is not None:
+            self.on_ended(place[0], commit)
         self._flush_full_ops()
         return _OK
 

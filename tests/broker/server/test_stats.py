@@ -68,16 +68,16 @@ def test_deleted_topics_and_groups_are_forgotten() -> None:
     assert stats.find("GROUP_GET_NUMS", "T@G") is None
     assert stats.find("GROUP_GET_NUMS", "U@G") is not None
     assert cache == {}  # else the next pulls would add to removed counters
-    stats.counter("DLQ_PUT_NUMS", "G")
+    stats.counter("DLQ_PUT_NUMS", "U@G")
     stats.forget_group("G")
     assert stats.find("GROUP_GET_NUMS", "U@G") is None
-    assert stats.find("DLQ_PUT_NUMS", "G") is None
+    assert stats.find("DLQ_PUT_NUMS", "U@G") is None
 
 
 def test_a_group_and_a_topic_of_one_name_are_distinct() -> None:
     stats = BrokerStats(0)
     of_topic = ("TOPIC_PUT_NUMS", "Orders"), ("GROUP_GET_NUMS", "Orders@G")
-    of_group = ("DLQ_PUT_NUMS", "Orders"), ("GROUP_GET_NUMS", "T@Orders")
+    of_group = ("DLQ_PUT_NUMS", "T@Orders"), ("GROUP_GET_NUMS", "T@Orders")
     for name, key in of_topic + of_group:
         stats.counter(name, key)
     stats.forget_group("Orders")

@@ -440,6 +440,8 @@ class PopMessageProcessor:
         stats, name = self._context.stats, f"{key[0]}@{key[1]}"
         stats.counter(counted.GROUP_GET_NUMS, name).add(result.message_count)
         stats.counter(counted.GROUP_GET_SIZE, name).add(result.total_bytes)
+        stats.counter(counted.GROUP_POP_NUMS, name).add(result.message_count)
+        stats.counter(counted.GROUP_POP_SIZE, name).add(result.total_bytes)
         stats.get_found.add(1)
         stats.get_messages.add(result.message_count)
 

@@ -536,14 +536,14 @@ class SendMessageProcessor:
         if inner.reconsume_times > limit or context.locks.holds_any(
             group, int(context.clock.monotonic_ms())
         ):
-            inner.topic = names.dlq_topic(group)
+            topic, inner.topic = inner.topic, names.dlq_topic(group)
             inner.queue_id = 0
             reason = self._store.why_illegal_place(inner.topic, 0)
             if reason is not None:
                 return illegal(request, reason)
             context.topics.ensure(inner.topic, 1)
             properties[props.PROPERTY_DELAY_TIME_LEVEL] = "0"
-            context.stats.counter(counted.DLQ_PUT_NUMS, group).add(1)
+            context.stats.counter(counted.DLQ_PUT_NUMS, f"{topic}@{group}").add(1)
         return None
 
     def _max_reconsume(self, request: RemotingCommand, config: SubscriptionGroupConfig) -> int:

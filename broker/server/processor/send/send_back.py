@@ -177,7 +177,8 @@ def _copy(
         if reason is not None:
             return reason
         context.topics.ensure(topic, 1)
-        context.stats.counter(counted.DLQ_PUT_NUMS, header.group).add(1)
+        origin_topic = properties[props.PROPERTY_RETRY_TOPIC]
+        context.stats.counter(counted.DLQ_PUT_NUMS, f"{origin_topic}@{header.group}").add(1)
     else:
         topic, queue_id = names.retry_topic(header.group), retry_queue_id
         if level == 0:

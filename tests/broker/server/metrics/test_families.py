@@ -9,6 +9,8 @@ from broker.common.topic import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
 from broker.remoting.protocol.codes import RequestCode
 from broker.server.client.clients import ConsumerProfile
 from broker.server.metrics import families
+from broker.server.metrics.message_type import count_put
+from broker.store.results import MessageExtBrokerInner
 from tests.support.desk import Desk
 
 Table = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -62,7 +64,7 @@ def test_a_message_that_is_refused_is_not_counted(counting: Desk) -> None:
     counting.topic("Orders")
     body = bytes(counting.store.config.max_message_size + 1)
     assert counting.send(body=body, properties={"__SHARDINGKEY": "k"}).code != 0
-    assert in_total(counting, "Orders", "fifo") == 0
+    assert in_total(counting, "Orders", "fifo") is None
 
 
 def test_without_the_exporter_no_type_is_counted(desk: Desk) -> None:
@@ -70,6 +72,44 @@ def test_without_the_exporter_no_type_is_counted(desk: Desk) -> None:
     desk.send(properties={"__SHARDINGKEY": "k"})
     assert in_total(desk, "Orders", "normal") == 1
     assert in_total(desk, "Orders", "fifo") is None
+
+
+def test_messages_that_the_broker_puts_are_not_received(desk: Desk) -> None:
+    desk.topic("Orders")
+    desk.send()
+    count_put(desk.context.stats, "Orders", 100)
+    count_put(desk.context.stats, "%RETRY%G1_Orders", 100)
+    found = list(families.received(desk.context))
+    assert [(one.labels["topic"], one.value) for one in found] == [
+        ("Orders", 1),
+        ("Orders", desk.store.writer.put_bytes),
+    ]
+
+
+def test_popped_messages_have_the_label_is_retry(desk: Desk) -> None:
+    stats = desk.context.stats
+    stats.counter("GROUP_GET_NUMS", "Orders@G1").add(5)
+    stats.counter("GROUP_POP_NUMS", "Orders@G1").add(2)
+    found = {one.labels.get("is_retry"): one.value for one in families.delivered(desk.context)}
+    assert found == {None: 3, "false": 2}
+
+
+def test_dead_letters_are_counted_by_topic_and_group(desk: Desk) -> None:
+    desk.context.stats.counter("DLQ_PUT_NUMS", "Orders@G1").add(2)
+    (found,) = families.delivered(desk.context)
+    assert found.name == "rocketmq_send_to_dlq_messages_total"
+    assert found.labels == {"topic": "Orders", "consumer_group": "G1", "is_system": "false"}
+    assert found.value == 2
+
+
+def test_ended_transactions_are_counted_by_topic(desk: Desk) -> None:
+    for commit in (True, True, False):
+        desk.context.stats.count_ended("Orders", commit)
+    found = {one.name: one.value for one in families.transactions(desk.context)}
+    assert found == {
+        "rocketmq_commit_messages_total": 2,
+        "rocketmq_rollback_messages_total": 1,
+    }
 
 
 def test_deliveries_are_counted_by_group(desk: Desk) -> None:
@@ -183,6 +223,26 @@ def test_the_lag_of_an_online_group_is_in_messages_and_milliseconds(desk: Desk) 
     }
     desk.context.offsets.commit("G1", "Orders", 0, 3)
     assert set(lag_of(desk).values()) == {0}
+
+
+def test_the_retries_of_a_group_that_pops_have_a_lag(desk: Desk) -> None:
+    desk.topic("Orders")
+    online(desk)
+    consumers = desk.context.consumers.get("G1")
+    consumers.profile = ConsumerProfile(consume_type="CONSUME_POP")
+    for retry_topic in ("%RETRY%G1_Orders", "%RETRY%G1+Orders"):
+        desk.topic(retry_topic, queues=1)
+        desk.context.offsets.commit("G1", retry_topic, 0, 0)
+        assert desk.store.put_message(MessageExtBrokerInner(retry_topic, 0, b"x")).queue_offset == 0
+    desk.end_turn()
+    desk.advance(1_000)
+    found = [one for part in families.lag(desk.context) for one in part]
+    lags = {
+        one.labels["is_retry"]: (one.labels["topic"], one.value)
+        for one in found
+        if one.name == "rocketmq_consumer_lag_messages"
+    }
+    assert lags == {"false": ("Orders", 0), "true": ("Orders", 2)}
 
 
 def test_a_queue_without_a_committed_offset_has_no_lag(desk: Desk) -> None:
