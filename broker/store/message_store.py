@@ -118,11 +118,9 @@ class MessageStore:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.disk = disk if disk is not None else Disk()
         self.sync_flush = config.sync_flush
-        self.delay_levels: Mapping[int, int] = (
-            delay_levels
-            if delay_levels is not None
-            else parse_delay_levels(config.message_delay_level)
-        )
+        if delay_levels is None:
+            delay_levels = parse_delay_levels(config.message_delay_level)
+        self.delay_levels = delay_levels
         self.monitor: DirectoryMonitor | None = None
         self._lock: StoreLock | None = None
         # Number of queues when clean_expired last wrote the manifest.
@@ -162,6 +160,7 @@ class MessageStore:
             self.index.now_ms = self.clock.now_ms
         self.checkpoint = StoreCheckpoint(disk, os.path.join(root, CHECKPOINT), self.flags)
         self.manifest = StoreManifest(disk, root)
+        self.queue_table.on_recreated = self.manifest.add_deletion
 
     def _build_services(self, defer: Defer | None, notify: Notify | None) -> None:
         """Create the parts that work on the files, in the order of their dependencies."""

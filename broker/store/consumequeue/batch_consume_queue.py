@@ -64,7 +64,10 @@ class BatchConsumeQueue(ConsumeQueue):
         **Source:** RocketMQ BatchConsumeQueue#putBatchMessagePositionInfo.
         """
         stored, count = time_and_count
-        if physical_offset + size <= self.max_physical_offset or queue_offset < self.max_offset:
+        known = physical_offset + size <= self.max_physical_offset
+        if (known or queue_offset < self.max_offset) and not self.restarts(
+            queue_offset, physical_offset
+        ):
             return False
         start = self._units * BATCH_UNIT_SIZE
         files = self.files.files
@@ -216,9 +219,16 @@ class BatchConsumeQueue(ConsumeQueue):
         self.dirty = False
         end = self._units * BATCH_UNIT_SIZE
         for file in list(self.files.files):
-            if file.start + file.size > self.flushed_bytes and file.start < end:
+            unsynced = file.start + file.size > self.flushed_bytes or not file.named
+            if unsynced and file.start < end:
                 file.sync()
         self.flushed_bytes = end
+
+    def clear(self) -> None:
+        """Remove all units; the queue then starts at offset 0."""
+        self._cut_units(0)
+        self.min_offset = 0
+        self.checked = (0, 0)
 
     def destroy(self) -> None:
         """Remove the queue's folder."""

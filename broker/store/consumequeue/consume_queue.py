@@ -41,6 +41,7 @@ class Topic:
         "key_prefix",
         "magic",
         "name",
+        "on_recreated",
         "queues",
         "scheduled",
         "special",
@@ -69,6 +70,7 @@ class Topic:
         self.usable = is_queue_name(self.data)
         self.special = self.scheduled or not self.usable
         self.queues: dict[int, ConsumeQueue] = {}
+        self.on_recreated: Callable[[Topic, int], None] | None = None
 
 
 class ConsumeQueue:
@@ -425,7 +427,9 @@ class ConsumeQueue:
             self.ext.sync()  # before the units that refer to it
         end = self.max_offset * UNIT_SIZE
         for file in list(self.files.files):
-            if file.start + file.size > self.flushed_bytes and file.start < end:
+            # A file without a synced name is newer than ``flushed_bytes`` if the queue was cleared.
+            unsynced = file.start + file.size > self.flushed_bytes or not file.named
+            if unsynced and file.start < end:
                 file.sync()
         self.flushed_bytes = end
 
@@ -442,6 +446,24 @@ class ConsumeQueue:
         for file in list(self.files.files):
             file.release_mapping()
 
+    def restarts(self, queue_offset: int, physical_offset: int) -> bool:
+        """Whether a record has offset 0 after later ones; all queues of its topic are then empty.
+
+        Its topic was deleted and recreated on the master while this slave did not see it. As in
+        recovery, the later record wins.
+        """
+        if queue_offset or physical_offset < self.max_physical_offset:
+            return False
+        if self.topic.on_recreated is not None:
+            self.topic.on_recreated(self.topic, physical_offset)
+        return self.max_offset == 0
+
+    def clear(self) -> None:
+        """Remove all units; the queue then starts at offset 0."""
+        self.truncate_units(0)
+        self.min_offset = self.reserved_offset = 0
+        self.checked = (0, 0)
+
     def destroy(self) -> None:
         """Remove the queue's folder."""
         self.close()
@@ -453,7 +475,8 @@ class ConsumeQueue:
 
     def _place(self, queue_offset: int, unit: Unit) -> bool:
         """Advance the end of the queue to ``queue_offset``; False if its unit is already stored."""
-        if unit[0] + unit[1] <= self.max_physical_offset or queue_offset < self.max_offset:
+        known = unit[0] + unit[1] <= self.max_physical_offset or queue_offset < self.max_offset
+        if known and not self.restarts(queue_offset, unit[0]):
             return False
         if self.max_offset == 0 and queue_offset > 0 and not self.files.find(0):
             self._begin_at(queue_offset)

@@ -3,6 +3,7 @@
 **Source:** RocketMQ ConsumeQueueStore.
 """
 
+import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,8 @@ from broker.store.format.consumequeue import BATCH_UNIT_SIZE, EXT_FILE_SIZE, UNI
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFileQueue
 from broker.store.logfile.mapped_file_limit import MappedFileLimit, max_mapped_files
+
+_log = logging.getLogger(__name__)
 
 
 class ConsumeQueueStore:
@@ -40,6 +43,9 @@ class ConsumeQueueStore:
         # Whether files of a queue are missing or too short: recovery must read the whole log then.
         self.incomplete = False
         self.on_first_dirty: Callable[[], None] | None = None
+        # Called before the queues of a recreated topic are emptied, with the topic and the physical
+        # offset of its first record.
+        self.on_recreated: Callable[[str, int], None] = lambda topic, physical_offset: None
         # Folder and file length of extension units; ``ext_enabled``: new units get one.
         self.ext_folder = ""
         self.ext_file_size = EXT_FILE_SIZE
@@ -53,8 +59,23 @@ class ConsumeQueueStore:
         if topic is None:
             topic = self.topics[name] = Topic(name)
             self.topics_by_data[topic.data] = topic
-            self.lmq_count += is_lmq_topic(name)
+            if is_lmq_topic(name):
+                self.lmq_count += 1  # its offsets come from properties, which clients may set
+            else:
+                topic.on_recreated = self.restart_topic
         return topic
+
+    def restart_topic(self, topic: Topic, physical_offset: int) -> None:
+        """Empty the queues of a topic that was deleted and whose records start again there.
+
+        Recovery may have stored units of later records in some of them; these are not emptied.
+        OSError or StoreError if the deletion cannot be recorded; nothing is emptied then.
+        """
+        self.on_recreated(topic.name, physical_offset)
+        _log.info("%s: deleted and recreated, its queues restart", topic.name)
+        for queue in topic.queues.values():
+            if queue.max_physical_offset <= physical_offset:
+                queue.clear()
 
     def topic_of_data(self, data: bytes) -> Topic:
         """The topic with that encoded name, created if it does not exist."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from broker.common.java import INT32_MAX, parse_number
+from broker.common.java import INT32_MAX
 from broker.common.sysflag import (
     INNER_BATCH,
     TRANSACTION_COMMIT,
@@ -22,7 +22,6 @@ from broker.common.sysflag import (
     TRANSACTION_ROLLBACK,
 )
 from broker.errors import FileNameError, StoreError
-from broker.message.properties import peek_property
 from broker.store.commitlog import CommitLog
 from broker.store.consumequeue import multi_dispatch
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
@@ -38,7 +37,7 @@ from broker.store.dispatch.block import (
 )
 from broker.store.dispatch.record_run import LEAST_RUN, RUN, RecordRun
 from broker.store.dispatch.request import DispatchRequest, PendingBatch, PendingRecord
-from broker.store.dispatch.tag_codes import TagCodes
+from broker.store.dispatch.tag_codes import TagCodes, schedule_code
 from broker.store.format.commitlog import (
     BLANK_HERE,
     RECORD_LEAST,
@@ -69,22 +68,6 @@ MAX_PENDING: Final = 65_536
 MAX_QUARANTINE_LOGS: Final = 100
 
 
-def schedule_code(
-    properties: bytes, store_timestamp: int, delay_levels: Mapping[int, int]
-) -> int | None:
-    """Delivery time (epoch ms), the tags code in a schedule queue; None without a delay level.
-
-    **Source:** RocketMQ CommitLog#checkMessageAndReturnSize,
-    ScheduleMessageService#computeDeliverTimestamp.
-    """
-    text = peek_property(properties, b"DELAY")
-    requested = None if text is None else parse_number(text, 1, INT32_MAX)
-    if requested is None:
-        return None
-    level = min(requested, max(delay_levels, default=0))
-    return store_timestamp + delay_levels.get(level, 1000)
-
-
 class ReputService:
     """The dispatcher.
 
@@ -110,6 +93,7 @@ class ReputService:
         # crash: after a clean stop the unit may come from a broker with other delay levels.
         self.compare_codes = False
         self.skip: Callable[[Topic, int], bool] | None = None
+        self.has_record: Callable[[ConsumeQueue, int, Unit], bool] | None = None
         self.validator: QueueOffsetValidator | None = None
         self.last_store_timestamp = 0
         # For the recovery report: the fast path of run() does not count its records.
@@ -516,8 +500,24 @@ class ReputService:
                 stored is None
                 or stored[:2] != unit[:2]
                 or (self.compare_codes and stored[2] != unit[2] and not is_ext_address(stored[2]))
-            ):
+            ) and not self._restarts(queue, queue_offset, stored, unit[0]):
                 queue.truncate_units(queue_offset)
+
+    def _restarts(
+        self, queue: ConsumeQueue, queue_offset: int, stored: Unit | None, physical_offset: int
+    ) -> bool:
+        """During recovery: whether a record restarts its topic, whose queues are then empty.
+
+        The unit that it replaces must be that of an earlier record with the same queue offset: for
+        a damaged unit the other queues are kept.
+        """
+        return (
+            stored is not None
+            and stored[0] < physical_offset
+            and self.has_record is not None
+            and self.has_record(queue, queue_offset, stored)
+            and queue.restarts(queue_offset, physical_offset)
+        )
 
     def _append_lmq(self, request: DispatchRequest, code: int) -> None:
         """Add the record's units in further queues; a failed one does not prevent the others."""

@@ -64,8 +64,8 @@ class ConsumeQueueValidator:
         while end > 0:
             base = queue.unit_base(end - 1)  # a unit of a BatchCQ queue has several offsets
             unit = queue.unit(base)
-            if unit is None or self._replaces(queue, base, unit):
-                break
+            if unit is None or unit[0] < self._log.min_offset or self.has_record(queue, base, unit):
+                break  # an expired record, or a filler, cannot be checked
             end = base
         if end < queue.max_offset:
             self._notes.append(
@@ -92,11 +92,11 @@ class ConsumeQueueValidator:
                 difference = f"ended at {end} at a file boundary, the log has units up to"
                 self._report_queue(queue.topic.name, queue.queue_id, difference, queue.max_offset)
 
-    def _replaces(self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]) -> bool:
+    def has_record(
+        self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]
+    ) -> bool:
         """Return whether the unit's record is in the log and belongs to this queue and offset."""
         physical_offset, size, _ = unit
-        if physical_offset < self._log.min_offset:
-            return True  # the log file has expired, or the unit is a filler: it cannot be checked
         file = self._log.files.find(physical_offset)
         if file is None:
             return False

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from broker.errors import StoreError
 from broker.store.logfile.disk import Disk
 
 if TYPE_CHECKING:
@@ -118,6 +119,22 @@ class StoreManifest:
         """Write the current state; drop entries that end before the start of the log."""
         for _ in self.write_in_steps(bounds, queues):
             pass
+
+    def add_deletion(self, topic: str, end: int) -> None:
+        """Write that the records of a topic before physical offset ``end`` are deleted.
+
+        Else the file keeps its content: recovery may call this. OSError or StoreError if the write
+        fails; the deletion is then not recorded.
+        """
+        content = self._content
+        deleted = {**self.deleted, topic: end}
+        self._content = {**content, "deleted": deleted}
+        try:
+            self._store()
+        except (OSError, StoreError):
+            self._content = content
+            raise
+        self.deleted = deleted
 
     def write_in_steps(self, bounds: Bounds, queues: "ConsumeQueueStore") -> Iterator[None]:
         """As :meth:`write`, in steps of QUEUES_PER_STEP queues; the last step writes the file.

@@ -133,6 +133,7 @@ class Recovery:
         if files:
             self._check.known = self._configured_topics()
             self._reput.skip = self._check.is_gone
+            self._reput.has_record = self._check.has_record
             self._reput.recovering = True
             self._reput.on_quarantined = self._note_quarantined
             self._reput.compare_codes = not report.clean
@@ -160,7 +161,7 @@ class Recovery:
             report.removed_files += [file.path for file in files if file.start > end]
             self._cut(end)
             self._reput.recovering = False
-            self._reput.skip = self._reput.on_quarantined = None
+            self._reput.skip = self._reput.has_record = self._reput.on_quarantined = None
         else:
             self._forget_queues()
             if self._index is not None and self._index.files:

@@ -10,7 +10,7 @@ from broker.message.properties import peek_property
 from broker.store.config import parse_delay_levels
 from broker.store.consumequeue.consume_queue import ConsumeQueue
 from broker.store.dispatch import reput, scheduler
-from broker.store.dispatch.reput import schedule_code
+from broker.store.dispatch.tag_codes import schedule_code
 from broker.store.format.consumequeue import peek_tags
 from broker.store.format.indexfile import peek_message_keys
 
