@@ -370,11 +370,14 @@ class QueueTable:
         """
         known = self.absent.get(key)
         if known is not None and absent.first == 0 and absent.first_physical > known.last_physical:
-            self.deleted.records += known.records
-            end = known.last_physical + 1
-            self.restarts[key[0]] = max(end, self.restarts.get(key[0], 0))
+            self.note_deleted(key[0], known.last_physical, known.records)
             known = None
         self.absent[key] = absent if known is None else known.joined(absent)
+
+    def note_deleted(self, topic: bytes, last_physical: int, records: int = 1) -> None:
+        """Count records of a deleted topic that was recreated; the last is at ``last_physical``."""
+        self.deleted.records += records
+        self.restarts[topic] = max(last_physical + 1, self.restarts.get(topic, 0))
 
     def _files_are_sound(self, found: QueueFiles) -> bool:
         """Report files that a broker would not load, and gaps; False if any was reported."""

@@ -180,6 +180,9 @@ class RecordChecks:
         if queue is None or not queue.is_batch:
             self._place(wanted, record, tags_code(record))
             return
+        if self._is_before_restart(queue, record):
+            self.queues.note_deleted(wanted.topic, record.physical_offset)
+            return
         found = queue.batch_units.get(wanted.queue_offset)
         if found is None:
             self.findings.add(
@@ -211,6 +214,21 @@ class RecordChecks:
                 physical_offset=record.physical_offset,
                 queue=(queue.topic, queue.queue_id),
             )
+
+    def _is_before_restart(self, queue: Queue, record: LogRecord) -> bool:
+        """Whether a record of a batch queue is stored before the record of the queue's offset 0.
+
+        It is of a deleted topic then, whose deletion queueEnds.json does not have: that of a slave,
+        or of a Java broker.
+        """
+        first = queue.batch_units.get(0)
+        if first is None or record.physical_offset >= first[0].physical_offset:
+            return False
+        place = self.log.record(first[0].physical_offset)
+        return place is not None and (
+            (place[1].topic, place[1].queue_id, place[1].queue_offset)
+            == (record.topic, record.queue_id, 0)
+        )
 
     def check_commit(self, file: FileBytes, record: LogRecord) -> None:
         """Check that a committed message points to a half message with the same uniqKey.

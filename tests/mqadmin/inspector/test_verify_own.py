@@ -1,5 +1,6 @@
 """Stores that our own engine writes verify without findings: open, stopped, crashed, grown."""
 
+import json
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from broker.common.sysflag import INNER_BATCH
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
@@ -320,6 +322,35 @@ def test_a_deleted_topic_that_comes_back_has_no_findings(
     found = look(tmp_path / "store", way)
     assert found.findings == []
     assert found.summary.before_recreation > 20
+
+
+def put_batches(store: MessageStore, count: int) -> None:
+    store.queue_table.set_batch_topics(["Batch"])
+    for number in range(count):
+        inner = MessageExtBrokerInner(
+            "Batch", 0, b"%d" % number, b"INNER_NUM\x013\x02", sys_flag=INNER_BATCH
+        )
+        assert store.put_message(inner).physical_offset >= 0
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "not recorded"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_recreated_batch_topic_has_no_findings(
+    opened: MessageStore, tmp_path: Path, way: bool, recorded: bool
+) -> None:
+    """A slave, as Java, has no record of a deletion."""
+    put_batches(opened, 10)
+    end = opened.max_physical_offset
+    opened.delete_topics(["Batch"])
+    put_batches(opened, 3)
+    opened.shutdown()
+    if not recorded:
+        path = tmp_path / "store" / "queueEnds.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "deleted": {}}))
+    found = look(tmp_path / "store", way)
+    assert [one.kind for one in found.findings] == []
+    assert found.summary.before_recreation == 10
+    assert 0 < found.deleted[b"Batch"] <= end
 
 
 @pytest.mark.parametrize("way", WAYS)
