@@ -218,8 +218,8 @@ class RecordChecks:
     def _is_before_restart(self, queue: Queue, record: LogRecord) -> bool:
         """Whether a record of a batch queue is stored before the record of the queue's offset 0.
 
-        It is of a deleted topic then, whose deletion queueEnds.json does not have: that of a slave,
-        or of a Java broker.
+        It is of a deleted topic then, whose deletion queueEnds.json does not have: that of a Java
+        broker.
         """
         first = queue.batch_units.get(0)
         if first is None or record.physical_offset >= first[0].physical_offset:

@@ -1,7 +1,7 @@
 """Determine which records belong to a deleted topic when the topic was recreated.
 
-Our broker records the physical offset of a deletion in ``queueEnds.json``. A Java broker and a slave
-record nothing: deletions show in queues whose offsets restart at 0 after older records with the
+Our broker records the physical offset of a deletion in ``queueEnds.json``. A Java broker
+records nothing: its deletions show in queues whose offsets restart at 0 after older records with the
 same offsets. Records of a deleted topic are neither damaged nor restored.
 """
 
