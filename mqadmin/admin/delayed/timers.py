@@ -19,7 +19,7 @@ from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
-from mqadmin.system_topics.timers import PendingTimers, TimerFilter, TimerRow
+from mqadmin.system_topics.timers import MAX_PENDING, PendingTimers, TimerFilter, TimerRow
 
 DEFAULT_LIMIT: Final = 1_000
 DEFAULT_SCAN: Final = 20_000
@@ -73,6 +73,8 @@ class TimerAdmin:
             truncated = truncated or pending.truncated or skipped > 0
             if skipped:
                 notes.append(f"{target.label}: {skipped} older records were not read (--scan)")
+            if pending.truncated:
+                notes.append(f"{target.label}: more than {MAX_PENDING} messages are pending")
         items.sort(key=lambda row: row.due_timestamp)
         return Listing(
             items=items[:limit],

@@ -99,4 +99,4 @@ def pending(
     found = library.DelayAdmin(session.admin).pending(
         wanted, cluster=cluster, broker=broker, limit=limit or DEFAULT_LIMIT
     )
-    session.emit_listing(DELAY_PENDING, found)
+    session.emit_listing(DELAY_PENDING, found, limit=limit)

@@ -206,13 +206,17 @@ class Session:
         items: Sequence[Any] | None = None,
         nothing: str = "",
         hint: str = "",
+        limit: int | None = None,
     ) -> int:
         """Print a ``Listing`` of the library: items, notes, the targets that failed.
 
-        ``items`` replaces those of the listing.
+        ``items`` replaces those of the listing. ``limit`` is the value of --limit: a listing that
+        is truncated only there is complete as requested. Notes name other causes.
         """
         outcome = Outcome(
-            truncated=listing.truncated, errors=[target_report(e).fields() for e in listing.errors]
+            truncated=listing.truncated,
+            asked=limit is not None and len(listing.items) >= limit and not listing.notes,
+            errors=[target_report(e).fields() for e in listing.errors],
         )
         notes = list(listing.notes)
         if nothing and notes and not listing.items and not listing.errors:

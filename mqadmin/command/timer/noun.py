@@ -97,7 +97,7 @@ def list_timers(
         limit=limit or DEFAULT_LIMIT,
         scan=scan or DEFAULT_SCAN,
     )
-    session.emit_listing(TIMER_LIST, listing)
+    session.emit_listing(TIMER_LIST, listing, limit=limit)
 
 
 @NOUN.verb(

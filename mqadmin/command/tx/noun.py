@@ -7,6 +7,7 @@ from mqadmin.command.execution.each import run_each
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Argument, Noun, Option
 from mqadmin.command.framework.values import count, time_ms
+from mqadmin.command.offline import OneBroker, OneCluster, StoreDir, bounded
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.transaction.halves import transaction_rows
 from mqadmin.output.view import View
@@ -42,24 +43,12 @@ TX_RESUME = View("tx.resume", ("offsetMsgId", "brokerName", "address", "status",
 )
 def list_transactions(
     session: Session,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help="Only brokers of this cluster.")
-    ] = None,
-    broker: Annotated[
-        str | None, Option("--broker", "-b", metavar="BROKER", help="Only this broker.")
-    ] = None,
-    store: Annotated[
-        str | None,
-        Option("--store", metavar="DIR", help="Read a store directory.", complete="file"),
-    ] = None,
+    cluster: OneCluster = None,
+    broker: OneBroker = None,
+    store: StoreDir = None,
     limit: Annotated[
         int | None,
-        Option(
-            "--limit",
-            metavar="N",
-            help=f"Of running brokers: default {DEFAULT_LIMIT}.",
-            parse=count,
-        ),
+        Option("--limit", metavar="N", help=f"Default {DEFAULT_LIMIT}.", parse=count),
     ] = None,
 ) -> None:
     """List transactions that are open or discarded: age, checks made, producer group.
@@ -68,12 +57,13 @@ def list_transactions(
     read, of a Java broker 4.9 or 5.x too.
     """
     if store is not None:
-        session.emit(TX_LIST, transaction_rows(StoreDirectory(store), now_ms=time_ms("now")))
+        rows = transaction_rows(StoreDirectory(store), now_ms=time_ms("now"))
+        bounded(session, TX_LIST, rows, limit, DEFAULT_LIMIT)
         return
     listing = library.TransactionAdmin(session.admin).list(
         cluster=cluster, broker=broker, limit=limit or DEFAULT_LIMIT
     )
-    session.emit_listing(TX_LIST, listing)
+    session.emit_listing(TX_LIST, listing, limit=limit)
 
 
 @NOUN.verb(
@@ -86,10 +76,7 @@ def show(
     wanted: Annotated[
         str, Argument("ID", help="A uniqKey (transaction id), an offsetMsgId or a key.")
     ],
-    store: Annotated[
-        str | None,
-        Option("--store", metavar="DIR", help="Read a store directory.", complete="file"),
-    ] = None,
+    store: StoreDir = None,
 ) -> None:
     """Show one transaction that is open or discarded, all fields."""
     nothing = f"no open or discarded transaction has the id or key {wanted}"

@@ -33,6 +33,15 @@ def test_waiting_messages_are_cut_at_the_limit(mqadmin: Run, store: str) -> None
     assert {row["level"] for row in json.loads(done.out)["items"]} == {int(level)}
 
 
+@pytest.mark.parametrize(("words", "status"), [((), 5), (("--limit", "1"), 0)])
+def test_only_a_limit_that_was_not_given_makes_a_list_partial(
+    mqadmin: Run, admin: Any, words: tuple[str, ...], status: int
+) -> None:
+    admin.answers["delay.pending"] = Listing(items=[{"topic": "T"}], truncated=True)
+    done = mqadmin("delay", "pending", *words, "-o", "json")
+    assert (done.status, json.loads(done.out)["truncated"]) == (status, True)
+
+
 def test_running_brokers_are_asked_otherwise(mqadmin: Run, admin: Any) -> None:
     admin.answers["delay.levels"] = Listing(items=[])
     admin.answers["delay.pending"] = Listing(items=[])

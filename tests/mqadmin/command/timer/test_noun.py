@@ -76,3 +76,20 @@ def test_list_of_running_brokers(mqadmin: Run, admin: Any) -> None:
     admin.answers["timer.list"] = Listing(items=[])
     assert mqadmin("timer", "list", "--topic", "t", "--scan", "7").status == 0
     assert admin.calls[-1][2]["scan"] == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "notes", "status"),
+    [
+        ((), [], 5),
+        (("--limit", "1"), [], 0),
+        (("--limit", "1"), ["a: 9 older records were not read (--scan)"], 5),
+        (("--limit", "2"), ["a: 9 older records were not read (--scan)"], 5),
+    ],
+)
+def test_a_list_is_partial_unless_only_the_given_limit_truncates_it(
+    mqadmin: Run, admin: Any, words: tuple[str, ...], notes: list[str], status: int
+) -> None:
+    admin.answers["timer.list"] = Listing(items=[{"topic": "T"}], truncated=True, notes=notes)
+    done = mqadmin("timer", "list", *words, "-o", "json")
+    assert (done.status, json.loads(done.out)["truncated"]) == (status, True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mqadmin.admin.result import Listing
+from mqadmin.command.tx import noun
 
 Run = Callable[..., Any]
 
@@ -42,3 +43,22 @@ def test_a_transaction_that_is_decided_is_not_found(mqadmin: Run, store: str) ->
 def test_list_of_running_brokers(mqadmin: Run, admin: Any) -> None:
     admin.answers["transaction.list"] = Listing(items=[])
     assert mqadmin("tx", "list").status == 0
+
+
+@pytest.mark.parametrize(("words", "status"), [((), 5), (("--limit", "1"), 0)])
+def test_only_a_limit_that_was_not_given_makes_a_list_partial(
+    mqadmin: Run, admin: Any, words: tuple[str, ...], status: int
+) -> None:
+    admin.answers["transaction.list"] = Listing(items=[{"topic": "T"}], truncated=True)
+    done = mqadmin("tx", "list", *words, "-o", "json")
+    assert (done.status, json.loads(done.out)["truncated"]) == (status, True)
+    assert "truncated" in done.err
+
+
+@pytest.mark.parametrize(("words", "status"), [((), 5), (("--limit", "2"), 0)])
+def test_a_limit_of_a_store_list_is_that_of_brokers(
+    mqadmin: Run, store: str, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], status: int
+) -> None:
+    monkeypatch.setattr(noun, "DEFAULT_LIMIT", 2)
+    done = mqadmin("tx", "list", "--store", store, *words, "-o", "json")
+    assert (done.status, len(json.loads(done.out)["items"])) == (status, 2)
