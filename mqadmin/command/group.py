@@ -14,7 +14,7 @@ from mqadmin.command.framework.common_options import (
     UserOnly,
 )
 from mqadmin.command.framework.declare import Argument, Noun, Option, Options
-from mqadmin.command.framework.values import count, whole
+from mqadmin.command.framework.values import int32, positive_int32
 from mqadmin.output.view import View
 
 NOUN = Noun(
@@ -68,17 +68,22 @@ class GroupSettings(Options):
         bool | None, Option("--orderly/--no-orderly", help="Whether queues are consumed in order.")
     ] = None
     retry_queues: Annotated[
-        int | None, Option("--retry-queues", help="Queues of the retry topic.", parse=whole)
+        int | None, Option("--retry-queues", help="Queues of the retry topic.", parse=int32)
     ] = None
     retry_max: Annotated[
         int | None,
         Option(
-            "--retry-max", help="Redeliveries before a message becomes a dead letter.", parse=whole
+            "--retry-max", help="Redeliveries before a message becomes a dead letter.", parse=int32
         ),
     ] = None
     consume_timeout: Annotated[
         int | None,
-        Option("--consume-timeout", metavar="MINUTES", help="Limit of one delivery.", parse=count),
+        Option(
+            "--consume-timeout",
+            metavar="MINUTES",
+            help="Limit of one delivery.",
+            parse=positive_int32,
+        ),
     ] = None
     notify_changes: Annotated[
         bool | None,

@@ -18,7 +18,12 @@ from mqadmin.command.execution.online import decoded_id, message_queries, messag
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Argument, Noun, Option, Options
-from mqadmin.command.framework.values import count, user_property, whole
+from mqadmin.command.framework.values import (
+    count,
+    int32,
+    user_property,
+    whole,
+)
 from mqadmin.output.stdio import read_input
 from mqadmin.output.view import DOCUMENT_FORMS, Outcome, View
 from mqadmin.settings import read_file
@@ -69,7 +74,7 @@ Topic = Annotated[
 Broker = Annotated[
     str | None, Option("--broker", "-b", metavar="NAME", help="Broker name of the queue.")
 ]
-Queue = Annotated[int | None, Option("--queue", metavar="N", help="Queue id.", parse=whole)]
+Queue = Annotated[int | None, Option("--queue", metavar="N", help="Queue id.", parse=int32)]
 Tags = Annotated[
     str | None,
     Option("--tag", "--tags", metavar="EXPR", help="Only these tags: 'a || b'."),
@@ -331,7 +336,7 @@ def send(
             "--delay-level",
             metavar="N",
             help="Deliver later: a level of the broker, from 1.",
-            parse=whole,
+            parse=int32,
         ),
     ] = 0,
     create: Annotated[
@@ -386,7 +391,7 @@ def tail(
     place: Place = None,
     topic: Topic = None,
     last: Annotated[
-        int, Option("--last", metavar="N", help="Start N messages before the end.", parse=whole)
+        int, Option("--last", metavar="N", help="Start N messages before the end.", parse=int32)
     ] = 0,
     follow: Annotated[
         bool,

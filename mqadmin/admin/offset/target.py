@@ -17,6 +17,7 @@ from enum import Enum
 
 import msgspec
 
+from broker.common.java import INT64_MAX, INT64_MIN, parse_number
 from broker.common.message_queue import MessageQueue
 from broker.common.times import parse_duration_ms, parse_time_ms
 from broker.errors import ConfigError, RocketMQError
@@ -114,17 +115,19 @@ def target_offsets(
 
 
 def _whole(text: str, word: str) -> int:
-    digits = text.strip()
-    if digits.lstrip("+-").isdecimal() and len(digits) < 20:
-        try:
-            return int(digits)
-        except ValueError:
-            pass
-    raise ConfigError(f"not a number of messages: {word!r:.80}", "write shift:-100 or shift:+100")
+    number = parse_number(text.strip())
+    if number is None:
+        raise ConfigError(
+            f"not a number of messages: {word!r:.80}",
+            f"write shift:-100 or shift:+100, from {INT64_MIN} to {INT64_MAX}",
+        )
+    return number
 
 
 def _natural(text: str, word: str) -> int:
-    digits = text.strip()
-    if digits.isascii() and digits.isdigit() and len(digits) < 20:
-        return int(digits)
-    raise ConfigError(f"not a queue offset: {word!r:.80}", "write a number from 0 on")
+    number = parse_number(text.strip(), 0)
+    if number is None:
+        raise ConfigError(
+            f"not a queue offset: {word!r:.80}", f"write a number from 0 to {INT64_MAX}"
+        )
+    return number

@@ -14,6 +14,7 @@ from mqadmin.command.framework.values import (
     byte_size,
     count,
     duration_ms,
+    positive_int32,
     topic_name,
 )
 from mqadmin.output.bars import bars, course
@@ -69,7 +70,8 @@ InFlight = Annotated[
 ]
 Create = Annotated[bool, Option("--create", help="Create the topic if it does not exist.")]
 Queues = Annotated[
-    int, Option("--queues", metavar="N", help="Queues per broker of --create.", parse=count)
+    int,
+    Option("--queues", metavar="N", help="Queues per broker of --create.", parse=positive_int32),
 ]
 Group = Annotated[
     str | None,

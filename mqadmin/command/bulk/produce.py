@@ -14,6 +14,7 @@ from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import (
     count,
     duration_ms,
+    positive_int32,
     time_ms,
     topic_name,
     user_property,
@@ -91,7 +92,9 @@ class ProduceCommandOptions(Options):
     ] = None
     delay_level: Annotated[
         int | None,
-        Option("--delay-level", metavar="N", help="Delay level of every message.", parse=count),
+        Option(
+            "--delay-level", metavar="N", help="Delay level of every message.", parse=positive_int32
+        ),
     ] = None
     delay: Annotated[
         int | None,

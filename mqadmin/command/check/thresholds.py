@@ -1,7 +1,7 @@
 """Thresholds as words: durations, percentages, messages with ages, values by metric name."""
 
 from mqadmin.command.check.noun import gap_limits
-from mqadmin.command.framework.values import duration_ms
+from mqadmin.command.framework.values import decimal, duration_ms, whole
 
 
 def seconds(text: str) -> float:
@@ -12,7 +12,7 @@ def seconds(text: str) -> float:
 def days(text: str) -> float:
     """Read a duration, or a bare number of days, as days."""
     try:
-        return float(text) if text.replace(".", "", 1).isdecimal() else seconds(text) / 86_400
+        return decimal(text) if text.replace(".", "", 1).isdecimal() else seconds(text) / 86_400
     except ValueError:
         raise ValueError(f"{text!r} is not a duration (example: 30d)") from None
 
@@ -20,7 +20,7 @@ def days(text: str) -> float:
 def percent(text: str) -> float:
     """Read ``85%``, ``85`` or ``0.85`` as percent; only numbers below 1 are ratios."""
     try:
-        value = float(text.removesuffix("%"))
+        value = decimal(text.removesuffix("%"))
     except ValueError:
         raise ValueError(f"{text!r} is not a percentage (example: 85%)") from None
     value = value * 100 if value < 1 and not text.endswith("%") else value
@@ -36,7 +36,7 @@ def messages_and_age(text: str) -> tuple[int | None, float | None]:
     for part in (word.strip() for word in text.split(",")):
         try:
             if part.isdecimal():
-                messages = int(part)
+                messages = whole(part)
             else:
                 age = seconds(part)
         except ValueError:

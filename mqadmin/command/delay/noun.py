@@ -5,7 +5,7 @@ from typing import Annotated
 from mqadmin.admin.delayed import levels as library
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Noun, Option
-from mqadmin.command.framework.values import count, time_ms
+from mqadmin.command.framework.values import count, positive_int32, time_ms
 from mqadmin.command.offline import OneBroker, OneCluster, StoreDir, bounded
 from mqadmin.inspector.delayed import levels as offline
 from mqadmin.inspector.directory import StoreDirectory
@@ -76,7 +76,8 @@ def levels(
 def pending(
     session: Session,
     level: Annotated[
-        int | None, Option("--level", metavar="N", help="Only this delay level.", parse=count)
+        int | None,
+        Option("--level", metavar="N", help="Only this delay level.", parse=positive_int32),
     ] = None,
     topic: Annotated[
         str | None,

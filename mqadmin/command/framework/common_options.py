@@ -3,7 +3,12 @@
 from typing import Annotated
 
 from mqadmin.command.framework.declare import Argument, Option
-from mqadmin.command.framework.values import count, duration_ms, per_second, whole
+from mqadmin.command.framework.values import (
+    count,
+    duration_ms,
+    int32,
+    per_second,
+)
 
 Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", complete="group")]
 Topic = Annotated[str, Argument("TOPIC", help="Name of the topic.", complete="topic")]
@@ -15,7 +20,7 @@ OnlyCluster = Annotated[
     str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
 ]
 OnlyQueue = Annotated[
-    int | None, Option("--queue", metavar="N", help="Only this queue.", parse=whole)
+    int | None, Option("--queue", metavar="N", help="Only this queue.", parse=int32)
 ]
 TargetCluster = Annotated[
     str | None,

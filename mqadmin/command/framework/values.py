@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from broker.common.java import INT32_MAX, INT64_MAX
 from broker.common.times import parse_duration_ms, parse_time_ms, parse_time_range
 from broker.errors import RocketMQError
 from mqadmin.output.view import FORMATS, JSONPATH, PROMETHEUS, query_of
@@ -92,19 +93,34 @@ def start_word(text: str) -> str:
     return text
 
 
-def _integer(text: str, base: int) -> int:
+def integer(text: str, lowest: int, highest: int, base: int = 10) -> int:
+    """Read an integer within bounds; unlike ``int`` refuse "1_0", blanks and non-ASCII digits."""
     try:
-        return int(text, base)
+        if not text.isascii() or "_" in text or text != text.strip():
+            raise ValueError
+        number = int(text, base)
     except ValueError:
-        raise ValueError(f"{text!r} is not an integer") from None
+        raise ValueError(f"{text!r:.80} is not an integer") from None
+    if not lowest <= number <= highest:
+        raise ValueError(f"must be between {lowest} and {highest}, not {text:.80}")
+    return number
+
+
+def decimal(text: str) -> float:
+    """Read a decimal number in ASCII digits."""
+    if not text.isascii() or "_" in text or text != text.strip():
+        raise ValueError(f"{text!r:.80} is not a number")
+    return float(text)
 
 
 def count(text: str) -> int:
-    """Read an integer greater than 0."""
-    number = _integer(text, 10)
-    if number <= 0:
-        raise ValueError(f"must be greater than 0, not {text}")
-    return number
+    """Read an integer from 1 to 2^63 - 1."""
+    return integer(text, 1, INT64_MAX)
+
+
+def positive_int32(text: str) -> int:
+    """Read an integer from 1 to 2^31 - 1, for fields of 32 bits."""
+    return integer(text, 1, INT32_MAX)
 
 
 def byte_size(text: str) -> int:
@@ -119,7 +135,7 @@ def byte_size(text: str) -> int:
 def per_second(text: str) -> float:
     """Read a rate per second: ``50/s`` or ``50``, ``0.5/s`` for one in two seconds."""
     try:
-        rate = float(text.removesuffix("/s"))
+        rate = decimal(text.removesuffix("/s"))
     except ValueError:
         raise ValueError(f"{text!r} is not a rate (example: 50/s)") from None
     if not 0 < rate < 1e9:
@@ -129,17 +145,19 @@ def per_second(text: str) -> float:
 
 def heap_size(text: str) -> str:
     """Check a heap size of a Java process, such as ``512m`` or ``2g``; return the text."""
-    if not (text[:-1].isdecimal() and text[-1] in "kKmMgG" and int(text[:-1])):
+    if not (text.isascii() and text[:-1].isdecimal() and text[-1] in "kKmMgG" and int(text[:-1])):
         raise ValueError(f"{text!r} is not a Java heap size (examples: 512m, 2g)")
     return text
 
 
 def whole(text: str) -> int:
-    """Read an integer, 0 or greater, also hexadecimal with ``0x``."""
-    number = _integer(text, 0)
-    if number < 0:
-        raise ValueError(f"must not be negative: {text}")
-    return number
+    """Read an integer from 0 to 2^63 - 1, also hexadecimal with ``0x``."""
+    return integer(text, 0, INT64_MAX, base=0)
+
+
+def int32(text: str) -> int:
+    """Read an integer from 0 to 2^31 - 1, also hexadecimal with ``0x``, for fields of 32 bits."""
+    return integer(text, 0, INT32_MAX, base=0)
 
 
 def topic_name(text: str) -> str:

@@ -4,17 +4,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from broker.common.java import INT64_MAX
 from mqadmin.command.execution.failure import NoResults, UsageFault
 from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.values import integer
 from mqadmin.command.java.names import JavaName
 from mqadmin.output.stdio import write_out
 
 if TYPE_CHECKING:
     from mqadmin.admin.result import ChangeResult, Outcome, Plan, TargetError
     from mqadmin.admin.session import AdminSession
-
-MAX_INT32 = 2**31 - 1
-MAX_INT64 = 2**63 - 1
 
 
 class Applies(Protocol):
@@ -54,23 +53,22 @@ class JavaCall:
         """Return whether a flag is given."""
         return option in self.values
 
-    def whole(self, option: str, default: int = 0, *, lowest: int = 0) -> int:
-        """Return the number of an option, at least ``lowest``."""
-        number = self.number(option, lowest=lowest)
+    def whole(
+        self, option: str, default: int = 0, *, lowest: int = 0, highest: int = INT64_MAX
+    ) -> int:
+        """Return the number of an option, from ``lowest`` to ``highest``."""
+        number = self.number(option, lowest=lowest, highest=highest)
         return default if number is None else number
 
-    def number(self, option: str, *, lowest: int = 0) -> int | None:
+    def number(self, option: str, *, lowest: int = 0, highest: int = INT64_MAX) -> int | None:
         """Return the number of an option, None if it is not given."""
         text = self.values.get(option)
         if text is None:
             return None
         try:
-            number = int(text)
-        except ValueError:
-            raise self.fault(option, f"{text!r} is not a whole number") from None
-        if not lowest <= number <= MAX_INT64:
-            raise self.fault(option, f"must be between {lowest} and {MAX_INT64}")
-        return number
+            return integer(text, lowest, highest)
+        except ValueError as error:
+            raise self.fault(option, str(error)) from error
 
     def truth(self, option: str, default: bool | None = None) -> bool | None:
         """Return the value of an option that takes ``true`` or ``false``."""

@@ -9,7 +9,7 @@ from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.common_options import Group, TargetBroker, TargetCluster
 from mqadmin.command.framework.declare import Option
-from mqadmin.command.framework.values import whole
+from mqadmin.command.framework.values import int32
 from mqadmin.output.view import View
 
 SET_MODE = change_view("consumer.mode.set")
@@ -46,7 +46,7 @@ def mode(
             "--share",
             metavar="N",
             help="With --set pop: clients that share a queue further than its owner; 0: all.",
-            parse=whole,
+            parse=int32,
         ),
     ] = None,
     assignments: Annotated[

@@ -4,7 +4,7 @@ from string import hexdigits
 from typing import Annotated, Literal
 
 from mqadmin.command.framework.declare import Argument, Noun, Option
-from mqadmin.command.framework.values import count, whole
+from mqadmin.command.framework.values import count, int32
 
 NOUN = Noun(
     "store",
@@ -41,7 +41,7 @@ Key = Annotated[
     Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
 ]
 Queue = Annotated[
-    int | None, Option("--queue", metavar="N", help="Only this queue id.", parse=whole)
+    int | None, Option("--queue", metavar="N", help="Only this queue id.", parse=int32)
 ]
 Limit = Annotated[
     int | None, Option("--limit", metavar="N", help="Show at most N rows.", parse=count)

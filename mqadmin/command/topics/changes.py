@@ -14,7 +14,12 @@ from mqadmin.command.framework.common_options import (
     Topic,
 )
 from mqadmin.command.framework.declare import Argument, Option
-from mqadmin.command.framework.values import attribute, count, perm, topic_name
+from mqadmin.command.framework.values import (
+    attribute,
+    perm,
+    positive_int32,
+    topic_name,
+)
 from mqadmin.command.topic import NOUN
 from mqadmin.output.stdio import read_input
 from mqadmin.settings import read_file
@@ -116,13 +121,16 @@ def create(
     topic: OneTopic = None,
     file: TopicList = None,
     queues: Annotated[
-        int, Option("--queues", "-q", help="Read and write queues per broker.", parse=count)
+        int,
+        Option("--queues", "-q", help="Read and write queues per broker.", parse=positive_int32),
     ] = 8,
     read_queues: Annotated[
-        int | None, Option("--read-queues", help="Read queues, if they differ.", parse=count)
+        int | None,
+        Option("--read-queues", help="Read queues, if they differ.", parse=positive_int32),
     ] = None,
     write_queues: Annotated[
-        int | None, Option("--write-queues", help="Write queues, if they differ.", parse=count)
+        int | None,
+        Option("--write-queues", help="Write queues, if they differ.", parse=positive_int32),
     ] = None,
     permission: Annotated[
         int, Option("--perm", metavar="PERM", help="r, w or rw (or 2, 4, 6).", parse=perm)
@@ -177,13 +185,14 @@ def update(
     topic: OneTopic = None,
     file: TopicList = None,
     queues: Annotated[
-        int | None, Option("--queues", "-q", help="Read and write queues per broker.", parse=count)
+        int | None,
+        Option("--queues", "-q", help="Read and write queues per broker.", parse=positive_int32),
     ] = None,
     read_queues: Annotated[
-        int | None, Option("--read-queues", help="Read queues per broker.", parse=count)
+        int | None, Option("--read-queues", help="Read queues per broker.", parse=positive_int32)
     ] = None,
     write_queues: Annotated[
-        int | None, Option("--write-queues", help="Write queues per broker.", parse=count)
+        int | None, Option("--write-queues", help="Write queues per broker.", parse=positive_int32)
     ] = None,
     permission: Annotated[
         int | None, Option("--perm", metavar="PERM", help="r, w or rw.", parse=perm)

@@ -7,7 +7,7 @@ from mqadmin.command.execution.online import static_topics
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.common_options import IfNotExists, Topic
 from mqadmin.command.framework.declare import Argument, Option
-from mqadmin.command.framework.values import count, topic_name
+from mqadmin.command.framework.values import positive_int32, topic_name
 from mqadmin.command.topic import NOUN
 from mqadmin.output.view import View
 
@@ -21,7 +21,10 @@ STATIC_SHOW = View(
 
 NewTopic = Annotated[str, Argument("TOPIC", help="Name of the topic.", parse=topic_name)]
 TotalQueues = Annotated[
-    int, Option("--queues", "-q", metavar="N", help="Queues of the topic in total.", parse=count)
+    int,
+    Option(
+        "--queues", "-q", metavar="N", help="Queues of the topic in total.", parse=positive_int32
+    ),
 ]
 Brokers = Annotated[
     list[str] | None,

@@ -9,7 +9,7 @@ from mqadmin.command.execution.found import emit_found
 from mqadmin.command.execution.online import message_queries
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Argument, Option
-from mqadmin.command.framework.values import whole
+from mqadmin.command.framework.values import int32, whole
 from mqadmin.command.message import NOUN
 from mqadmin.output.view import View
 
@@ -40,7 +40,7 @@ def track(
         Option("--topic", "-t", metavar="TOPIC", help="Topic of the message.", complete="topic"),
     ] = None,
     queue: Annotated[
-        int | None, Option("--queue", metavar="N", help="Queue of the message.", parse=whole)
+        int | None, Option("--queue", metavar="N", help="Queue of the message.", parse=int32)
     ] = None,
     offset: Annotated[
         int | None,

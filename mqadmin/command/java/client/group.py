@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from broker.common.group import SubscriptionGroupConfig
+from broker.common.java import INT32_MAX, INT64_MAX
 from broker.errors import ConfigError
 from mqadmin.admin.group import GroupAdmin, GroupRecord
 from mqadmin.admin.pop.modes import ModeAdmin
@@ -111,7 +112,11 @@ def update_sub_group(call: JavaCall) -> None:
     }
     for option, name in NUMBERS.items():
         if call.get(option) is not None:
-            settings[name] = call.number(option, lowest=-1 if option == "r" else 0)
+            settings[name] = call.number(
+                option,
+                lowest=-1 if option == "r" else 0,
+                highest=INT32_MAX if option in ("q", "r") else INT64_MAX,
+            )
     if call.get("p") is not None:
         settings["groupRetryPolicy"] = _json(call, "p", dict)
     if call.get("attributes") is not None:
@@ -212,7 +217,7 @@ def set_consume_mode(call: JavaCall) -> None:
     """
     call.one_of("b", "c")
     mode = call.choice("m", ("PULL", "POP"))
-    group, topic, share = call.text("g"), call.text("t"), call.whole("q")
+    group, topic, share = call.text("g"), call.text("t"), call.whole("q", highest=INT32_MAX)
     if share and mode == "PULL":
         raise UsageFault("setConsumeMode: -q applies to the mode POP")
     modes = ModeAdmin(call.admin)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from broker.common.java import INT32_MAX
 from mqadmin.admin.offset.clone import OffsetCloner
 from mqadmin.admin.offset.library import OffsetAdmin
 from mqadmin.admin.offset.reset import ResetItem, ResetPlan
@@ -39,7 +40,7 @@ def reset_offset_by_time(call: JavaCall) -> None:
     """
     group, topic, when = call.text("g"), call.text("t"), call.text("s")
     _check_options(call)
-    queue_id = call.number("q")
+    queue_id = call.number("q", highest=INT32_MAX)
     broker = None
     if call.get("b") is not None:
         broker = call.admin.topology.named(call.text("b"))[0].label

@@ -1,5 +1,6 @@
 """Java's commands about controllers and broker containers."""
 
+from broker.common.java import parse_number
 from mqadmin.admin.controllers.library import (
     ControllerAdmin,
     ReplicaRecord,
@@ -121,10 +122,11 @@ def clean_broker_metadata(call: JavaCall) -> None:
     if not living:
         call.one_of("c")
     words = [word for word in (call.get("b") or "").split(";") if word]
-    if not all(word.isdecimal() for word in words):
+    ids = [number for word in words if (number := parse_number(word, 0)) is not None]
+    if len(ids) != len(words):
         raise call.fault("b", f"not a list of broker ids: {call.get('b')!r}")
     ControllerAdmin(call.admin, call.text("a")).clean_broker(
-        call.text("bn"), cluster=call.get("c"), ids=[int(word) for word in words], living=living
+        call.text("bn"), cluster=call.get("c"), ids=ids, living=living
     )
     call.line(f"clear broker {call.text('bn')} metadata from controller success!")
 

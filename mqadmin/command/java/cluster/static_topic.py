@@ -4,6 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
+from broker.common.java import INT32_MAX
 from mqadmin.admin.result import Plan
 from mqadmin.admin.topics.mappings import Mappings
 from mqadmin.admin.topics.remapping import apply_remapping, plan_remapping
@@ -24,7 +25,7 @@ def update_static_topic(call: JavaCall) -> None:
     before = library.mappings(topic)
     plan = library.plan(
         topic,
-        call.whole("qn", lowest=1),
+        call.whole("qn", lowest=1, highest=INT32_MAX),
         now_ms=call.now_ms(),
         brokers=_words(call.get("b")),
         clusters=_words(call.get("c")),

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from broker.common.java import INT32_MAX
 from mqadmin.admin.brokers.statistics import put_tps
 from mqadmin.admin.namesrv.library import ORDER_TOPIC_CONFIG, NamesrvAdmin
 from mqadmin.admin.result import Plan
@@ -120,9 +121,9 @@ def query_cq(call: JavaCall) -> None:
     body = queue_units(
         call.admin,
         call.text("t"),
-        call.whole("q"),
+        call.whole("q", highest=INT32_MAX),
         index,
-        call.whole("c", 10, lowest=1),
+        call.whole("c", 10, lowest=1, highest=INT32_MAX),
         address=call.get("b"),
         group=call.get("g"),
     )

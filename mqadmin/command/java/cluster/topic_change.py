@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from broker.common.java import INT32_MAX
 from broker.common.topic import TopicConfig, perm_text, topic_config_from_wire
 from broker.errors import RocketMQError
 from mqadmin.admin.namesrv.library import ORDER_TOPIC_CONFIG, NamesrvAdmin
@@ -50,9 +51,9 @@ def update_topic(call: JavaCall) -> None:
     topic, order = call.text("t"), call.truth("o")
     words = call.get("a")
     fields = TopicFields(
-        read_queue_nums=call.number("r", lowest=1),
-        write_queue_nums=call.number("w", lowest=1),
-        perm=call.number("p"),
+        read_queue_nums=call.number("r", lowest=1, highest=INT32_MAX),
+        write_queue_nums=call.number("w", lowest=1, highest=INT32_MAX),
+        perm=call.number("p", highest=INT32_MAX),
         order=order,
         topic_sys_flag=flags,
         attributes=[word.strip() for word in words.split(",")] if words else (),
@@ -162,7 +163,7 @@ def update_topic_perm(call: JavaCall) -> None:
     **Source:** RocketMQ ``UpdateTopicPermSubCommand``.
     """
     call.one_of("b", "c")
-    topic, perm = call.text("t"), call.whole("p")
+    topic, perm = call.text("t"), call.whole("p", highest=INT32_MAX)
     library = TopicAdmin(call.admin)
     plan = library.plan_perm(topic, perm, cluster=call.get("c"), broker=call.get("b"))
     for item in call.apply(library, plan):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from broker.common.java import INT32_MAX
 from broker.common.message_queue import MessageQueue
 from broker.common.times import parse_time_ms
 from broker.errors import ConfigError, RocketMQError
@@ -59,7 +60,9 @@ def print_queue(call: JavaCall) -> None:
     tags: Counter[str] = Counter()
     with call.admin.without_deadline() as admin:
         reader = QueueReader(admin, routes=admin.routes)
-        queues = chosen_queues(admin.routes.get(call.text("t")), call.text("a"), call.whole("i"))
+        queues = chosen_queues(
+            admin.routes.get(call.text("t")), call.text("a"), call.whole("i", highest=INT32_MAX)
+        )
         for queue, (begin, end), _ in _ranges(call, reader, queues, "b", "e"):
             for message in _read(call, reader, queue, begin, end):
                 if message.tags:
@@ -81,7 +84,9 @@ def consume_messages(call: JavaCall) -> None:
     left = call.whole("c", 128, lowest=1)
     with call.admin.without_deadline() as admin:
         reader = _reader(call, admin)
-        queues = chosen_queues(admin.routes.get(call.text("t")), call.get("b"), call.number("i"))
+        queues = chosen_queues(
+            admin.routes.get(call.text("t")), call.get("b"), call.number("i", highest=INT32_MAX)
+        )
         for queue, (begin, end), _ in _ranges(call, reader, queues, "s", "e"):
             left -= _consume(call, reader, queue, (call.whole("o", begin), end), left)
             if left <= 0:

@@ -2,6 +2,7 @@
 
 import codecs
 
+from broker.common.java import INT32_MAX
 from mqadmin.admin.clients.directly import DirectAdmin
 from mqadmin.admin.dlq.resend import ResendAdmin
 from mqadmin.admin.message.query import DEFAULT_MAX, MessageQueries
@@ -75,7 +76,11 @@ def query_by_unique_key(call: JavaCall) -> None:
 def query_by_offset(call: JavaCall) -> None:
     """Print the message at a queue offset. **Source:** RocketMQ ``QueryMsgByOffsetSubCommand``."""
     result = MessageQueries(call.admin).query_offset(
-        call.text("t"), call.whole("i"), call.whole("o"), broker=call.text("b"), body=BASE64
+        call.text("t"),
+        call.whole("i", highest=INT32_MAX),
+        call.whole("o"),
+        broker=call.text("b"),
+        body=BASE64,
     )
     if _report(call, result):
         _print(call, result.items[0], offset_id=True)

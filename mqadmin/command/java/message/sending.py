@@ -2,6 +2,7 @@
 
 from time import monotonic
 
+from broker.common.java import INT32_MAX
 from broker.errors import RocketMQError
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message.send import Outgoing, send
@@ -30,7 +31,7 @@ def send_message(call: JavaCall) -> None:
             tags=call.get("c"),
             keys=(keys,) if keys else (),
             broker=call.get("b"),
-            queue_id=call.number("i"),
+            queue_id=call.number("i", highest=INT32_MAX),
         ),
     )
     call.line(ROW % ("#Broker Name", "#QID", "#Send Result", "#MsgId"))

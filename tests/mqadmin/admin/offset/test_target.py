@@ -45,6 +45,15 @@ def test_words_without_a_value_are_refused(text) -> None:
         parse_target(text, NOW_MS)
 
 
+@pytest.mark.parametrize(
+    "text", ["9223372036854775808", "offset:9223372036854775808", "shift:-9223372036854775809"]
+)
+def test_a_number_beyond_64_bits_is_refused_with_the_range(text) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_target(text, NOW_MS)
+    assert "to 9223372036854775807" in refused.value.hint
+
+
 def test_a_file_gives_one_offset_per_queue(tmp_path) -> None:
     path = str(tmp_path / "f.json")
     one = SavedOffset(topic="t", broker_name="b", queue_id=1, consumer_offset=7)
@@ -109,9 +118,17 @@ def test_a_time_is_searched_by_each_broker_and_a_failure_is_its_value(
         ("shift:x", "not a number of messages: 'shift:x'", "write shift:-100 or shift:+100"),
         ("shift:+-1", "not a number of messages", "write shift:-100"),
         ("shift:" + "9" * 20, "not a number of messages", "write shift:-100"),
-        ("offset:-1", "not a queue offset: 'offset:-1'", "write a number from 0 on"),
-        ("offset:" + "9" * 20, "not a queue offset", "write a number from 0 on"),
-        ("9" * 20, "not a queue offset", "write a number from 0 on"),
+        (
+            "offset:-1",
+            "not a queue offset: 'offset:-1'",
+            "write a number from 0 to 9223372036854775807",
+        ),
+        (
+            "offset:" + "9" * 20,
+            "not a queue offset",
+            "write a number from 0 to 9223372036854775807",
+        ),
+        ("9" * 20, "not a queue offset", "write a number from 0 to 9223372036854775807"),
         ("soon", "not a place to reset to: 'soon'", "earliest, latest, a time, an offset"),
         ("duration:x", "not a duration", "500ms, 10s"),
     ],

@@ -49,3 +49,15 @@ def test_a_word_is_read_with_its_unit(read: Callable[[str], Any], text: str, val
 def test_another_word_is_refused(read: Callable[[str], Any], text: str) -> None:
     with pytest.raises(ValueError, match=text.split("=")[0]):
         read(text)
+
+
+@pytest.mark.parametrize("text", ["1_0", "\u0661", "9223372036854775808"])
+def test_a_number_of_messages_is_ascii_digits_of_64_bits(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a number of messages"):
+        messages_and_age(text)
+
+
+@pytest.mark.parametrize("text", ["1_0", " 1", "\u0661"])
+def test_a_percentage_is_ascii_digits(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a percentage"):
+        percent(text)

@@ -3,6 +3,7 @@ from typing import Any, cast
 
 import pytest
 
+from broker.common.java import INT32_MAX
 from mqadmin.admin.result import Outcome, Plan
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
@@ -20,10 +21,16 @@ def call(name: str, values: Mapping[str, str]) -> JavaCall:
 def test_a_number_is_read_within_its_limits() -> None:
     made = call("updateTopic", {"r": "4", "w": "x", "p": "-1"})
     assert (made.number("r"), made.whole("r"), made.whole("o", 7)) == (4, 4, 7)
-    with pytest.raises(UsageFault, match="-w/--writeQueueNums: 'x' is not a whole number"):
+    with pytest.raises(UsageFault, match="-w/--writeQueueNums: 'x' is not an integer"):
         made.number("w")
     with pytest.raises(UsageFault, match="must be between 0"):
         made.number("p")
+    assert call("updateTopic", {"r": "2147483647"}).number("r", highest=INT32_MAX) == INT32_MAX
+    for text in ("1_0", " 1", "\u0661"):
+        with pytest.raises(UsageFault, match="is not an integer"):
+            call("updateTopic", {"r": text}).number("r")
+    with pytest.raises(UsageFault, match="must be between 0 and 2147483647"):
+        call("updateTopic", {"r": "2147483648"}).number("r", highest=INT32_MAX)
 
 
 def test_a_truth_value_is_true_or_false_in_any_case() -> None:
