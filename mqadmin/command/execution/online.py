@@ -83,7 +83,15 @@ def cluster_access(settings: Settings) -> "ClusterAccess":
 
 
 def _account(settings: Settings) -> "tuple[str | None, str | None]":
-    """Return access key and secret; UsageFault for a key without a secret."""
+    """Return access key and secret; UsageFault for one without the other."""
+    word = settings.secret_word
+    if word and not settings.text("access-key"):
+        given, file = settings.effective[word], settings.effective["tools-yml"]
+        if given.rank >= file.rank:  # else the account of the file is used
+            raise UsageFault(
+                f"{word} ({given.origin}): no access key is given",
+                f"give --access-key or set MQADMIN_ACCESS_KEY, or omit {word}",
+            )
     if settings.account_file is not None:
         from mqadmin.command.execution.tools_yml import java_account
 

@@ -55,6 +55,29 @@ def test_an_access_key_without_a_secret_is_refused_before_anything_is_sent(mqadm
     assert "MQADMIN_SECRET_KEY" in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "variable", "named"),
+    [
+        (("--secret-key-file", "key"), None, "secret-key-file (option)"),
+        ((), "MQADMIN_SECRET_KEY", "secret-key (environment MQADMIN_SECRET_KEY)"),
+    ],
+)
+def test_a_secret_without_an_access_key_is_refused_before_anything_is_sent(
+    mqadmin: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    variable: str | None,
+    named: str,
+) -> None:
+    if variable is not None:
+        monkeypatch.setenv(variable, "s3cret")
+    done = mqadmin("topic", "list", *words, "-n", "127.0.0.1:1")
+    assert done.status == 2
+    assert f"error: {named}: no access key" in done.err
+    assert "--access-key" in done.err
+    assert "s3cret" not in done.err
+
+
 def test_tls_files_that_are_not_there_are_a_usage_error(mqadmin: Run) -> None:
     done = mqadmin("topic", "list", "--tls-ca", "/nonexistent.pem", "-n", "127.0.0.1:1")
     assert (done.status, "nonexistent.pem" in done.err) == (2, True)
