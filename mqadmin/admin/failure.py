@@ -27,6 +27,14 @@ _HINTS: dict[tuple[int | None, int], str] = {
     (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResponseCode.SYSTEM_ERROR): (
         "mqadmin offset show GROUP shows which queues have a committed offset"
     ),
+    (RequestCode.UPDATE_BROKER_CONFIG, ResponseCode.NO_PERMISSION): (
+        "change it in the broker's configuration file and restart the broker; "
+        "mqadmin broker config show shows the present value"
+    ),
+    (RequestCode.UPDATE_NAMESRV_CONFIG, ResponseCode.NO_PERMISSION): (
+        "change it in the name server's configuration file and restart the name server; "
+        "mqadmin namesrv config show shows the present value"
+    ),
     (None, ResponseCode.SYSTEM_BUSY): "the broker is busy: try again, or see mqadmin broker status",
     (None, ResponseCode.REQUEST_CODE_NOT_SUPPORTED): (
         "mqadmin cluster list shows the version of each broker"

@@ -142,14 +142,23 @@ class BrokerSettings:
         ]
 
 
-def check_setting(key: str, value: str, config: Mapping[str, str], place: str) -> None:
-    """Compare a new value with the present ones; ConfigError if the peer would drop it."""
+def check_setting(
+    key: str,
+    value: str,
+    config: Mapping[str, str],
+    place: str,
+    show: str = "mqadmin broker config show",
+) -> None:
+    """Compare a new value with the present ones; ConfigError if the peer would drop it.
+
+    ``show`` is the command that lists the settings of the peer.
+    """
     present = config.get(key)
     if present is None:
         near = [name for name in config if key.lower() in name.lower()][:5]
         raise ConfigError(
             f"{place} has no setting {key}",
-            "similar: " + ", ".join(near) if near else "config show lists the settings",
+            "similar: " + ", ".join(near) if near else f"{show} lists the settings",
         )
     if present in ("true", "false") and value not in ("true", "false"):
         raise ConfigError(f"{key}: {value!r} is not true or false", f"it is {present} now")

@@ -88,7 +88,8 @@ class NamesrvAdmin:
         changes: list[Change] = []
         for target, found in good:
             for key, value in values.items():
-                check_setting(key, value, found, f"name server {target.address}")
+                place = f"name server {target.address}"
+                check_setting(key, value, found, place, "mqadmin namesrv config show")
             before = {key: found[key] for key in values}
             changes.append(
                 _change(

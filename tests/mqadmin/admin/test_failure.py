@@ -3,6 +3,7 @@
 import pytest
 
 from broker.errors import ClientError, ConnectError
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.failure import describe, having, hint_for, part_errors, refusal
 from mqadmin.admin.topology import Target
 
@@ -95,3 +96,18 @@ def test_the_remark_of_a_refusal_is_cut_at_its_first_line_and_kept_in_full() -> 
 def test_an_unknown_code_is_shown_as_its_number() -> None:
     assert "31999" in refusal("h:1", 31_999, 1, "x").message
     assert "4711" in refusal("h:1", 17, 4_711, "x").message
+
+
+@pytest.mark.parametrize(
+    ("code", "show"),
+    [
+        (RequestCode.UPDATE_BROKER_CONFIG, "mqadmin broker config show"),
+        (RequestCode.UPDATE_NAMESRV_CONFIG, "mqadmin namesrv config show"),
+    ],
+)
+def test_a_setting_that_is_not_changed_at_run_time_leads_to_the_file(code: int, show: str) -> None:
+    hint = refusal("h:1", code, ResponseCode.NO_PERMISSION, "needs a restart").hint
+    assert "configuration file" in hint
+    assert "restart" in hint
+    assert show in hint
+    assert "mqadmin topic perm" not in hint

@@ -58,6 +58,15 @@ def test_a_misspelt_key_has_a_hint() -> None:
     assert "flushDelayOffsetInterval" in caught.value.hint
 
 
+def test_an_unknown_key_leads_to_the_list_of_settings() -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_setting("nope", "1", CONFIG, "broker-a")
+    assert caught.value.hint == "mqadmin broker config show lists the settings"
+    with pytest.raises(ConfigError) as caught:
+        check_setting("nope", "1", CONFIG, "name server h:1", "mqadmin namesrv config show")
+    assert caught.value.hint == "mqadmin namesrv config show lists the settings"
+
+
 def test_settings_are_changed_and_read_back(
     admin: MQAdmin, broker_a: FakeBroker, broker_b: FakeBroker
 ) -> None:
