@@ -1,6 +1,7 @@
 """``mqadmin help [TOPIC]`` and ``mqadmin man [PAGE]``."""
 
 import os
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -9,7 +10,7 @@ from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.framework.declare import paragraphs
 from mqadmin.command.guide.concepts import CONCEPTS, TASKS
 from mqadmin.command.guide.plugins import find_program
-from mqadmin.output.stdio import flush_out, terminal_columns, write_out
+from mqadmin.output.stdio import flush_out, stdout_is_terminal, terminal_columns, write_out
 
 MAX_WIDTH = 100
 
@@ -69,7 +70,11 @@ def show_man(name: str) -> int:
     program = find_program("man", os.environ)
     if program is not None:
         flush_out()
-        if os.spawnv(os.P_WAIT, program, [program, str(path)]) == 0:
+        # Without a terminal this process writes the text: groff reports a pipe that head closed.
+        capture = None if stdout_is_terminal() else subprocess.PIPE
+        done = subprocess.run([program, str(path)], stdout=capture, check=False)
+        if done.returncode == 0:
+            write_out((done.stdout or b"").decode("utf-8", "replace"))
             return 0
     write_out(path.read_text(encoding="utf-8"))
     return 0

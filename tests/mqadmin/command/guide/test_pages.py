@@ -1,5 +1,6 @@
 """``mqadmin help`` and ``mqadmin man``."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,3 +58,33 @@ def test_the_program_man_shows_the_file(
     monkeypatch.setattr(pages, "find_program", lambda *_: str(program))
     assert mqadmin("man").status == 0
     assert (tmp_path / "shown").read_text().strip().endswith("mqadmin.1")
+
+
+@pytest.fixture
+def program_man(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program ``man`` that, as groff does, reports an output that cannot be written."""
+    program = tmp_path / "bin" / "man"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\n/bin/cat "$1" || { echo "output error" >&2; exit 2; }\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+
+
+@pytest.mark.usefixtures("program_man")
+def test_a_page_on_a_closed_pipe_is_not_an_error(closed_pipe: Run) -> None:
+    assert closed_pipe("man", "mqadmin-store") == (0, "")
+
+
+@pytest.mark.usefixtures("program_man")
+def test_a_page_that_is_not_shown_on_a_terminal_is_the_output_of_man(mqadmin: Run) -> None:
+    done = mqadmin("man", "mqadmin-store")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == pages.man_pages()["mqadmin-store"].read_text(encoding="utf-8")
+
+
+def test_a_page_that_man_cannot_show_is_its_source(
+    mqadmin: Run, program_man: None, tmp_path: Path
+) -> None:
+    (tmp_path / "bin" / "man").write_text("#!/bin/sh\necho half; exit 1\n")
+    done = mqadmin("man", "mqadmin-store")
+    assert done.out == pages.man_pages()["mqadmin-store"].read_text(encoding="utf-8")
