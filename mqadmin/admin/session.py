@@ -233,7 +233,7 @@ class AdminSession(Caller):
     @cached_property
     def routes(self) -> RouteCache:
         """Routes of topics, each queried once per session."""
-        return RouteCache(self)
+        return RouteCache(self, hint="mqadmin topic list lists the topics")
 
     @cached_property
     def topology(self) -> Topology:

@@ -351,6 +351,9 @@ def send(
     if (body is None) == (body_file is None):
         raise UsageFault("msg send needs --body or --body-file, one of them")
     data = body.encode("utf-8", "surrogateescape") if body is not None else _read(body_file or "-")
+    if not data:
+        given = "--body" if body is not None else "--body-file"
+        raise UsageFault(f"{given}: the body is empty", "brokers refuse a message without a body")
     message: dict[str, Any] = {
         "tags": tags,
         "keys": keys or (),
@@ -391,7 +394,7 @@ def tail(
     place: Place = None,
     topic: Topic = None,
     last: Annotated[
-        int, Option("--last", metavar="N", help="Start N messages before the end.", parse=int32)
+        int, Option("--last", metavar="N", help="Start N messages before the end.", parse=whole)
     ] = 0,
     follow: Annotated[
         bool,

@@ -3,10 +3,12 @@
 **Source:** RocketMQ ScheduleMessageService, MessageStoreConfig#messageDelayLevel.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
 
+from broker.errors import ConfigError
 from broker.message import message as props
 from broker.message.message import MessageExt
 from broker.message.transaction import real_place
@@ -23,6 +25,15 @@ def parse_levels(text: str) -> list[int]:
         number, unit = word[:-1], word[-1:]
         found.append(int(number) * _UNITS[unit] if number.isdecimal() and unit in _UNITS else 0)
     return found
+
+
+def check_level(level: int | None, known: Collection[int]) -> None:
+    """ConfigError with the range if the levels do not include the wanted one."""
+    if level is not None and known and level not in known:
+        raise ConfigError(
+            f"--level: must be between {min(known)} and {max(known)}, not {level}",
+            "mqadmin delay levels shows the levels",
+        )
 
 
 class DelayLevelRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -117,10 +117,14 @@ def template_of(topic: str, template: Route, queues: int) -> Route:
 
 
 class RouteCache:
-    """Routes by topic, each cached for ``ROUTE_TTL_MS``."""
+    """Routes by topic, each cached for ``ROUTE_TTL_MS``.
 
-    def __init__(self, caller: Caller, clock: Clock | None = None) -> None:
+    ``hint`` is the next step in the error about a topic without a route.
+    """
+
+    def __init__(self, caller: Caller, clock: Clock | None = None, *, hint: str = "") -> None:
         self._caller = caller
+        self._hint = hint
         self._clock = clock or SystemClock()
         self._routes: dict[str, tuple[float, Route]] = {}
 
@@ -150,7 +154,8 @@ class RouteCache:
         route = self.find(topic)
         if route is None:
             raise ClientError(
-                f"topic {topic} has no route at {', '.join(self._caller.namesrv_addresses)}"
+                f"topic {topic} has no route at {', '.join(self._caller.namesrv_addresses)}",
+                self._hint,
             )
         return route
 

@@ -18,12 +18,14 @@ from mqadmin.system_topics.delay_levels import (
     DelayedRow,
     DelayFilter,
     DelayLevelRow,
+    check_level,
     delayed_row,
     level_row,
     parse_levels,
 )
 
 DEFAULT_LIMIT: Final = 1_000
+_State = tuple[list[int], dict[int, int]]
 _UNKNOWN_LEVEL_MS: Final = 1_000
 """Delay of a level that messageDelayLevel does not define, as brokers compute it."""
 
@@ -56,14 +58,20 @@ class DelayAdmin:
         broker: str | None = None,
         limit: int = DEFAULT_LIMIT,
     ) -> Listing[DelayedRow]:
-        """Return the messages that wait, by time of delivery; of each broker at most ``limit``."""
+        """Return the messages that wait, by time of delivery; of each broker at most ``limit``.
+
+        ConfigError for a level that no broker has, ClientError for a topic without a route.
+        """
         items: list[DelayedRow] = []
         errors: list[TargetError] = []
+        known: set[int] = set()
         truncated = False
         for target in self._admin.topology.readers(cluster=cluster, broker=broker):
             count = 0
             try:
-                for row in self._pending(target, wanted):
+                state = self._state(target)
+                known.update(_numbers(state))
+                for row in self._pending(target, wanted, state):
                     if count >= limit:
                         truncated = True
                         break
@@ -71,15 +79,19 @@ class DelayAdmin:
                     items.append(row)
             except RocketMQError as error:
                 errors.append(describe(error, address=target.address, target=target.label))
+        if not items and not errors:
+            check_level(wanted.level, known)
+            if wanted.topic is not None:
+                self._admin.routes.get(wanted.topic)
         items.sort(key=lambda row: row.due_timestamp)
         truncated = truncated or len(items) > limit
         return Listing(items=items[:limit], errors=errors, truncated=truncated)
 
     def _levels(self, target: Target) -> list[DelayLevelRow]:
         now_ms = self._clock.now_ms()
-        delays, offsets = self._state(target)
+        delays, offsets = state = self._state(target)
         reader = BrokerReader(self._admin, target)
-        numbers = sorted({*range(1, len(delays) + 1), *offsets})
+        numbers = _numbers(state)
         queues = [reader.queue(SCHEDULE_TOPIC, level - 1) for level in numbers]
         rows = []
         answers = zip(numbers, queues, reader.max_offsets(queues), strict=True)
@@ -97,9 +109,9 @@ class DelayAdmin:
             rows.append(level_row(name, level, delay_ms, (offset, end), due_ms, now_ms))
         return rows
 
-    def _pending(self, target: Target, wanted: DelayFilter) -> Iterator[DelayedRow]:
+    def _pending(self, target: Target, wanted: DelayFilter, state: _State) -> Iterator[DelayedRow]:
         now_ms = self._clock.now_ms()
-        delays, offsets = self._state(target)
+        delays, offsets = state
         reader = BrokerReader(self._admin, target)
 
         def rows(level: int) -> Iterator[DelayedRow]:
@@ -109,17 +121,19 @@ class DelayAdmin:
                 due_ms = message.store_timestamp + delay_ms
                 yield delayed_row(message, target.broker_name, due_ms, now_ms)
 
-        numbers = [
-            level
-            for level in sorted({*range(1, len(delays) + 1), *offsets})
-            if wanted.level in (None, level)
-        ]
+        numbers = [level for level in _numbers(state) if wanted.level in (None, level)]
         merged = heapq.merge(*map(rows, numbers), key=lambda row: row.due_timestamp)
         yield from (row for row in merged if wanted.accepts(row))
 
-    def _state(self, target: Target) -> tuple[list[int], dict[int, int]]:
+    def _state(self, target: Target) -> _State:
         """Return the delays of the levels in ms, and the delivered offset by level."""
         settings = self._admin.call(target.address, RequestCode.GET_BROKER_CONFIG).properties
         text = settings.get("messageDelayLevel") or DELAY_LEVELS
         reply = self._admin.call(target.address, RequestCode.GET_ALL_DELAY_OFFSET)
         return parse_levels(text), dict(reply.value.offset_table)
+
+
+def _numbers(state: _State) -> list[int]:
+    """Return the levels that messageDelayLevel defines, and further ones with an offset."""
+    delays, offsets = state
+    return sorted({*range(1, len(delays) + 1), *offsets})

@@ -58,7 +58,7 @@ class TimerAdmin:
         limit: int = DEFAULT_LIMIT,
         scan: int = DEFAULT_SCAN,
     ) -> Listing[TimerRow]:
-        """Return the pending timer messages by due time."""
+        """Return the pending timer messages by due time; ClientError for an unknown topic."""
         items: list[TimerRow] = []
         errors: list[TargetError] = []
         notes: list[str] = []
@@ -75,6 +75,8 @@ class TimerAdmin:
                 notes.append(f"{target.label}: {skipped} older records were not read (--scan)")
             if pending.truncated:
                 notes.append(f"{target.label}: more than {MAX_PENDING} messages are pending")
+        if not items and not errors and wanted.topic is not None:
+            self._admin.routes.get(wanted.topic)
         items.sort(key=lambda row: row.due_timestamp)
         return Listing(
             items=items[:limit],

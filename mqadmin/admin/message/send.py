@@ -128,15 +128,18 @@ def _chosen_queue(outgoing: Outgoing, queues: Sequence[MessageQueue]) -> Message
         if broker in (None, queue.broker_name) and queue_id in (None, queue.queue_id)
     ]
     if not fitting:
-        raise ClientError(
-            f"topic {outgoing.topic} has no writable queue "
-            f"{queue_id if queue_id is not None else ''} on {broker or 'any broker'}",
-            "mqadmin topic route TOPIC shows its queues",
-        )
+        names = sorted({queue.broker_name for queue in queues})
+        if broker is not None and broker not in names:
+            reason = f"broker {broker} has no writable queue of topic {outgoing.topic}"
+            reason += f" (queues: {', '.join(names)})"
+        else:
+            reason = f"topic {outgoing.topic} has no writable queue {queue_id}"
+            reason += f" on {broker or 'any broker'}"
+        raise ClientError(reason, f"mqadmin topic route {outgoing.topic} shows its queues")
     if queue_id is not None and len(fitting) > 1:
-        names = ", ".join(queue.broker_name for queue in fitting)
+        several = ", ".join(queue.broker_name for queue in fitting)
         raise ClientError(
-            f"{len(fitting)} brokers have a queue {queue_id} of topic {outgoing.topic} ({names})",
+            f"{len(fitting)} brokers have a queue {queue_id} of topic {outgoing.topic} ({several})",
             "name one with --broker",
         )
     return fitting[0]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from broker.common.message_queue import MessageQueue
-from broker.errors import BrokerError, ClientError, RocketMQError
+from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.rpc.caller import Reply, build_request
 from broker.remoting.rpc.route_cache import Route
@@ -93,13 +93,7 @@ def places_of(admin: AdminSession, topic: str | None) -> list[Place]:
 
 def route_of(admin: AdminSession, topic: str) -> Route:
     """Return the topic's route; ClientError with the next step when there is none."""
-    route = admin.routes.find(topic)
-    if route is None:
-        raise ClientError(
-            f"topic {topic} has no route at {', '.join(admin.namesrv_addresses)}",
-            "mqadmin topic list lists the topics",
-        )
-    return route
+    return admin.routes.get(topic)
 
 
 def group_progress(

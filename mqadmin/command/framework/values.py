@@ -19,7 +19,15 @@ NOW_WORD = "now"
 _REFUSED_PROPERTIES = {
     "KEYS": "use --key",
     "TAGS": "use --tag",
+    "DELAY": "use --delay-level",
     "TRAN_MSG": "leave it out: no producer would end this transaction",
+}
+
+# Reserved names of which senders set the value, without an option of their own in each command.
+_ACCEPTED_PROPERTIES = {
+    *("BUYER_ID", "CHECK_IMMUNITY_TIME_IN_SECONDS", "INNER_MULTI_DISPATCH", "INSTANCE_ID"),
+    *("RETRY_TOPIC", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS", "TRACE_CONTEXT"),
+    *("WAIT", "__SHARDINGKEY"),
 }
 
 
@@ -183,9 +191,13 @@ def attribute(text: str) -> str:
 
 def user_property(text: str) -> str:
     """Check a user property ``name=value`` of a message to send."""
+    from broker.message.message import RESERVED_PROPERTIES, TRANSIENT_PREFIX
+
     name = pair(text).partition("=")[0]
-    if name in _REFUSED_PROPERTIES:
-        raise ValueError(f"{name} is a property of RocketMQ: {_REFUSED_PROPERTIES[name]}")
+    reserved = name in RESERVED_PROPERTIES - _ACCEPTED_PROPERTIES
+    if reserved or name.startswith(TRANSIENT_PREFIX):
+        step = _REFUSED_PROPERTIES.get(name, "only brokers and clients set it")
+        raise ValueError(f"{name} is a property of RocketMQ: {step}")
     return text
 
 

@@ -4,7 +4,9 @@ from typing import Annotated
 
 from broker.errors import ConfigError
 from mqadmin.admin.namesrv.library import NamesrvAdmin
+from mqadmin.admin.result import Plan
 from mqadmin.command.execution.change import change_view, run_change
+from mqadmin.command.execution.failure import NoResults
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import NO
 from mqadmin.command.framework.declare import Argument, Noun, Option
@@ -145,10 +147,20 @@ def kv_put(
 )
 def kv_delete(session: Session, namespace: Namespace, key: Key) -> None:
     """Delete an entry from every name server that has it."""
+
+    def plan(library: NamesrvAdmin) -> Plan:
+        found = library.plan_kv_delete(namespace, key)
+        if found.empty and not found.errors:
+            raise NoResults(
+                f"no name server has {namespace}/{key}",
+                f"mqadmin namesrv kv list {namespace} lists the entries",
+            )
+        return found
+
     run_change(
         session,
         NamesrvAdmin,
-        lambda library: library.plan_kv_delete(namespace, key),
+        plan,
         f"Delete {namespace}/{key} from every name server?",
     )
 

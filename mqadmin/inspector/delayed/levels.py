@@ -23,6 +23,7 @@ from mqadmin.system_topics.delay_levels import (
     DelayedRow,
     DelayFilter,
     DelayLevelRow,
+    check_level,
     delayed_row,
     level_row,
     parse_levels,
@@ -50,13 +51,19 @@ def delay_levels(store: StoreDirectory, *, now_ms: int) -> list[DelayLevelRow]:
 def delayed_messages(
     store: StoreDirectory, wanted: DelayFilter, *, now_ms: int
 ) -> Iterator[DelayedRow]:
-    """Yield the messages that wait in delay levels, by time of delivery."""
+    """Yield the messages that wait in delay levels, by time of delivery.
+
+    ConfigError for a level that the broker does not have.
+    """
     name = store.broker_name()
     offsets = _offsets(store)
+    files = list(store.queue_files(SCHEDULE_TOPIC))
+    defined = len(parse_levels(read_settings(store).delay_levels or DELAY_LEVELS))
+    check_level(wanted.level, {*range(1, defined + 1), *(queue.queue_id + 1 for queue in files)})
     with LogReader(store) as log:
         queues = [
             _rows(queue, log, offsets.get(queue.queue_id + 1, 0), name, now_ms)
-            for queue in store.queue_files(SCHEDULE_TOPIC)
+            for queue in files
             if wanted.level in (None, queue.queue_id + 1)
         ]
         # Each level is in order of delivery, unless the clock was set back.

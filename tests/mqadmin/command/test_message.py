@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -299,7 +300,19 @@ def test_properties_and_keys_reach_the_library(mqadmin: Run, admin: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "step"), [("KEYS=1", "--key"), ("TAGS=a", "--tag"), ("TRAN_MSG=true", "leave it out")]
+    ("text", "step"),
+    [
+        ("KEYS=1", "--key"),
+        ("TAGS=a", "--tag"),
+        ("DELAY=3", "--delay-level"),
+        ("TRAN_MSG=true", "leave it out"),
+        *(
+            (f"{name}=1", "only brokers and clients set it")
+            for name in ("REAL_TOPIC", "REAL_QID", "UNIQ_KEY", "RECONSUME_TIME", "INNER_NUM")
+        ),
+        ("MAX_RECONSUME_TIMES=1", "only brokers and clients set it"),
+        ("__RMQ.TRANSIENT.X=1", "only brokers and clients set it"),
+    ],
 )
 def test_properties_with_an_option_of_their_own_are_refused(
     mqadmin: Run, admin: Any, text: str, step: str
@@ -308,6 +321,27 @@ def test_properties_with_an_option_of_their_own_are_refused(
         found = mqadmin(*words, "--property", text)
         assert found.status == 2
         assert step in found.err
+    assert admin.calls == []
+
+
+@pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "WAIT", "__SHARDINGKEY", "RETRY_TOPIC"])
+def test_a_property_of_rocketmq_without_an_option_is_sent(
+    mqadmin: Run, admin: Any, name: str
+) -> None:
+    admin.answers["message.send"] = KeyboardInterrupt()
+    mqadmin("msg", "send", "t", "--body", "b", "--property", f"{name}=1")
+    assert admin.calls[0][2]["properties"] == {name: "1"}
+
+
+@pytest.mark.parametrize("option", ["--body", "--body-file"])
+def test_an_empty_body_is_a_usage_error(
+    mqadmin: Run, admin: Any, tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "empty").touch()
+    value = "" if option == "--body" else str(tmp_path / "empty")
+    done = mqadmin("msg", "send", "t", option, value)
+    assert done.status == 2
+    assert f"{option}: the body is empty" in done.err
     assert admin.calls == []
 
 

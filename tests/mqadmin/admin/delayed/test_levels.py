@@ -1,8 +1,12 @@
 """Delay levels of a running broker."""
 
+import pytest
+
+from broker.errors import ClientError, ConfigError
 from broker.server.standalone import BlockingEmbeddedBroker
 from mqadmin.admin.facade import MQAdmin
 from mqadmin.system_topics.delay_levels import DelayFilter
+from mqadmin.system_topics.timers import TimerFilter
 from tests.support.live_broker import send, until
 
 
@@ -37,3 +41,25 @@ def test_waiting_messages_come_by_time_of_delivery_and_are_selected(
     assert [row.keys for row in only] == [["late"]]
     cut = library.delay.pending(DelayFilter(topic="V"), limit=1)
     assert (len(cut.items), cut.truncated) == (1, True)
+
+
+def test_a_level_that_no_broker_has_is_refused_with_the_range(library: MQAdmin) -> None:
+    with pytest.raises(ConfigError, match="--level: must be between 1 and 18, not 99"):
+        library.delay.pending(DelayFilter(level=99))
+
+
+def test_no_message_of_an_unknown_topic_is_not_an_empty_result(library: MQAdmin) -> None:
+    with pytest.raises(ClientError, match="topic nosuch has no route") as refused:
+        library.delay.pending(DelayFilter(topic="nosuch"))
+    assert refused.value.hint == "mqadmin topic list lists the topics"
+    with pytest.raises(ClientError, match="topic nosuch has no route"):
+        library.timer.list(TimerFilter(topic="nosuch"))
+
+
+def test_a_topic_without_a_route_has_a_next_step_everywhere(library: MQAdmin) -> None:
+    with pytest.raises(ClientError) as of_status:
+        library.topic.status("nosuch")
+    with pytest.raises(ClientError) as of_tail:
+        next(library.message.tail("nosuch"))
+    hints = {of_status.value.hint, of_tail.value.hint}
+    assert hints == {"mqadmin topic list lists the topics"}

@@ -31,6 +31,14 @@ class TestSend:
         with pytest.raises(ClientError, match="no writable queue 9"):
             admin.message.send("orders", b"hi", queue_id=9)
 
+    def test_a_named_broker_must_have_the_topic(self, admin, broker_a):
+        broker_a.store("orders")
+        with pytest.raises(ClientError) as caught:
+            admin.message.send("orders", b"hi", broker="nope")
+        assert caught.value.message == (
+            "broker nope has no writable queue of topic orders (queues: broker-a)"
+        )
+
     def test_a_queue_on_several_brokers_needs_the_broker(self, admin, broker_a, broker_b):
         broker_a.store("orders")
         broker_b.store("orders")

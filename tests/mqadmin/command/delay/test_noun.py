@@ -49,3 +49,9 @@ def test_running_brokers_are_asked_otherwise(mqadmin: Run, admin: Any) -> None:
     assert mqadmin("delay", "pending", "--topic", "t").status == 0
     name, (wanted,), options = admin.calls[-1]
     assert (name, wanted.topic, options["limit"]) == ("delay.pending", "t", 1_000)
+
+
+def test_a_level_that_a_store_does_not_have_is_a_usage_error(mqadmin: Run, store: str) -> None:
+    done = mqadmin("delay", "pending", "--store", store, "--level", "99")
+    assert done.status == 2
+    assert "--level: must be between 1 and 18, not 99" in done.err

@@ -49,6 +49,8 @@ def test_an_entry_is_put_listed_got_and_deleted(live: Run) -> None:
     assert (item["namespace"], item["key"], item["value"]) == ("N", "k", "v")
     assert rows(live("namesrv kv get N k -o json")) == [item]
     assert live("namesrv kv delete N k --yes").status == 0
+    again = live("namesrv kv delete N k --yes")
+    assert (again.status, "no name server has N/k" in again.err) == (1, True)
     assert live("namesrv kv get N k").status == 1
     assert live("namesrv kv list N").status == 1
 
