@@ -10,7 +10,7 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_reply_json
 from broker.server.context import BrokerContext
-from broker.server.processor.responses import bad_field
+from broker.server.processor.responses import bad_field, number_field
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -31,8 +31,8 @@ def query_message(
         if ext.get("_UNIQUE_KEY_QUERY") == "true":
             limit = context.config.default_query_max_num
         else:
-            limit = min(int(ext["maxNum"]), MAX_QUERY_MESSAGES)
-        begin, end = int(ext["beginTimestamp"]), int(ext["endTimestamp"])
+            limit = min(number_field(ext, "maxNum"), MAX_QUERY_MESSAGES)
+        begin, end = number_field(ext, "beginTimestamp"), number_field(ext, "endTimestamp")
     except (KeyError, ValueError) as error:
         return bad_field(request, error)
     if limit <= 0:
@@ -76,7 +76,7 @@ def view_message(
 ) -> Answer:
     """VIEW_MESSAGE_BY_ID: the record at a physical offset."""
     try:
-        offset = int(request.ext_fields["offset"])
+        offset = number_field(request.ext_fields, "offset")
     except (KeyError, ValueError) as error:
         return bad_field(request, error)
     record = context.store.get_record_at(offset)

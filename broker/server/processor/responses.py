@@ -4,18 +4,33 @@
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
+from broker.common.java import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, parse_number
 from broker.common.topic import TopicConfig
 from broker.errors import RocketMQError
 from broker.remoting.protocol.body.base import Body
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.protocol.header.fields import wire_names
+from broker.remoting.protocol.header.send import (
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+)
 from broker.server.context import BrokerContext
 
 ENCODED_AT_ONCE: Final = 500
 """Largest body, in entries, that is encoded on the event loop; larger ones use a thread."""
+
+_SENT: Final = wire_names(SendMessageRequestHeader)
+_LONG_NAMES: Final = {
+    short: _SENT[name]
+    for name, short in wire_names(SendMessageRequestHeaderV2).items()
+    if name in _SENT
+}
+_INT32_FIELDS: Final = frozenset(("queueId", "sysFlag", "flag", "reconsumeTimes", "maxNum"))
+_INT64_FIELDS: Final = frozenset(("bornTimestamp", "beginTimestamp", "endTimestamp", "offset"))
 
 QUEUES_PER_SLICE: Final = 500
 """Queues that a report looks up per slice, 5 to 10 µs each."""
@@ -68,13 +83,40 @@ def illegal(request: RemotingCommand, remark: str) -> RemotingCommand:
 def bad_field(request: RemotingCommand, error: Exception) -> RemotingCommand:
     """Return SYSTEM_ERROR for a header field that is missing or is not a number.
 
-    Java fails there with a NullPointerException; this remark names the missing field.
+    Java fails there with a NullPointerException; this remark names the field, by its long name.
     """
     if isinstance(error, KeyError):
-        remark = f"header field {error.args[0]} is missing"
+        name = error.args[0]
+        remark = f"header field {_LONG_NAMES.get(name, name)} is missing"
     else:
-        remark = f"header field has no valid value: {error}"
+        remark = _wrong_number(request.ext_fields) or f"header field has no valid value: {error}"
     return response(request, ResponseCode.SYSTEM_ERROR, remark)
+
+
+def number_field(fields: Mapping[str, str], name: str) -> int:
+    """Return a numeric field, read as Java reads it; KeyError or ValueError."""
+    number = parse_number(fields[name], *_bounds(name))
+    if number is None:
+        raise ValueError(name)
+    return number
+
+
+def _bounds(name: str) -> tuple[int, int]:
+    return (INT64_MIN, INT64_MAX) if name in _INT64_FIELDS else (INT32_MIN, INT32_MAX)
+
+
+def _wrong_number(fields: Mapping[str, str]) -> str:
+    """Return the remark about the first numeric field that is not a number of its size, or ""."""
+    for wire, text in fields.items():
+        name = _LONG_NAMES.get(wire, wire)
+        if name not in _INT32_FIELDS and name not in _INT64_FIELDS:
+            continue
+        lowest, highest = _bounds(name)
+        if parse_number(text, lowest, highest) is None:
+            return (
+                f"header field {name} is {text[:40]!r}, not an integer from {lowest} to {highest}"
+            )
+    return ""
 
 
 def not_written(request: RemotingCommand, error: Exception) -> RemotingCommand:

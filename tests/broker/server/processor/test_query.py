@@ -115,3 +115,18 @@ def test_view_without_offset(stored) -> None:
     answer = stored.ask(RequestCode.VIEW_MESSAGE_BY_ID, {})
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "offset" in answer.remark
+
+
+@pytest.mark.parametrize("text", ["1_0", " 1", "\u0661", "1.0", "9223372036854775808"])
+@pytest.mark.parametrize("field", ["maxNum", "beginTimestamp", "endTimestamp"])
+def test_a_number_is_read_as_java_reads_it_and_a_wrong_one_named(stored, field, text) -> None:
+    answer = query(stored, "k1", **{field: text})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert f"header field {field} is {text!r}" in answer.remark
+
+
+@pytest.mark.parametrize("text", ["1_0", " 0", "\u0660"])
+def test_the_offset_of_a_view_is_read_as_java_reads_it(stored, text) -> None:
+    answer = stored.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": text})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert f"header field offset is {text!r}" in answer.remark

@@ -1,6 +1,7 @@
 """Shared responses: codes, remarks, large bodies in a thread, changes persisted first."""
 
 import asyncio
+import struct
 import threading
 
 import pytest
@@ -37,6 +38,11 @@ ASKED = request(RequestCode.GET_MAX_OFFSET, {})
             "header field queueId is missing",
         ),
         (
+            responses.bad_field(ASKED, KeyError("e")),
+            ResponseCode.SYSTEM_ERROR,
+            "header field queueId is missing",
+        ),
+        (
             responses.bad_field(ASKED, ValueError("not an integer: 'x'")),
             ResponseCode.SYSTEM_ERROR,
             "not an integer: 'x'",
@@ -56,6 +62,22 @@ ASKED = request(RequestCode.GET_MAX_OFFSET, {})
 def test_a_refusal_has_code_opaque_and_the_cause(answer, code: int, words: str) -> None:
     assert (answer.code, answer.opaque) == (code, ASKED.opaque)
     assert words in answer.remark
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"e": "1", "f": "four"}, "sysFlag is 'four'"),
+        ({"e": "1", "h": "2147483648"}, "flag is '2147483648'"),
+        ({"queueId": "1", "reconsumeTimes": " 1"}, "reconsumeTimes is ' 1'"),
+    ],
+)
+def test_a_malformed_field_is_named_with_its_range(fields: dict[str, str], named: str) -> None:
+    asked = request(RequestCode.SEND_MESSAGE_V2, fields)
+    refused = responses.bad_field(asked, struct.error("format requires"))
+    assert refused.remark == (
+        f"header field {named}, not an integer from -2147483648 to 2147483647"
+    )
 
 
 @pytest.mark.parametrize("entries", [1, ENCODED_AT_ONCE, ENCODED_AT_ONCE + 1])

@@ -253,17 +253,28 @@ class TestRefusals:
         answer = desk.send(properties={"big": "x" * 32_760})
         self.refused(answer, ResponseCode.MESSAGE_ILLEGAL)
 
-    @pytest.mark.parametrize("missing", ["b", "e", "f", "g", "h"])
-    def test_header_field_missing(self, desk, missing) -> None:
+    @pytest.mark.parametrize(
+        ("missing", "name"),
+        [
+            ("b", "topic"),
+            ("e", "queueId"),
+            ("f", "sysFlag"),
+            ("g", "bornTimestamp"),
+            ("h", "flag"),
+        ],
+    )
+    def test_header_field_missing(self, desk, missing, name) -> None:
         desk.topic("Orders")
         ext = {"b": "Orders", "e": 0, "f": 0, "g": 1, "h": 0, "i": f"UNIQ_KEY\x01{UNIQ_KEY}\x02"}
         del ext[missing]
         answer = desk.ask(RequestCode.SEND_MESSAGE_V2, ext, b"x")
-        assert missing in self.refused(answer, ResponseCode.SYSTEM_ERROR)
+        remark = self.refused(answer, ResponseCode.SYSTEM_ERROR)
+        assert remark == f"header field {name} is missing"
 
     def test_a_header_field_that_is_not_a_number_is_refused(self, desk) -> None:
         desk.topic("Orders")
-        assert "four" in self.refused(desk.send(e="four"), ResponseCode.SYSTEM_ERROR)
+        remark = self.refused(desk.send(e="four"), ResponseCode.SYSTEM_ERROR)
+        assert "header field queueId is 'four'" in remark
 
     @pytest.mark.parametrize("field", ["f", "g", "h", "j"])
     @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**63, -(2**63) - 1, 10**40])
