@@ -7,26 +7,63 @@ It checks the directory and its lock, the file lengths against the settings, and
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.errors import RocketMQError, StoreError, StoreLockedError
+from broker.errors import ConfigError, StoreError, StoreLockedError
+from broker.server.role.role_state import RoleFile
+from broker.server.tables.config_loader import load_config
 from broker.store.config import DEFAULTS, MessageStoreConfig
+from broker.store.config_file import ConfigFile
+from broker.store.file_types import check_file_types
 from broker.store.format import config as files
 from broker.store.format.consumequeue import UNIT_SIZE
 from broker.store.format.indexfile import ENTRIES, SLOTS, file_size
-from broker.store.format.state import ABORT, COMMITLOG_DIR, CONSUMEQUEUE_DIR, INDEX_DIR, LOCK
+from broker.store.format.state import (
+    ABORT,
+    BATCH_CONSUMEQUEUE_DIR,
+    COMMITLOG_DIR,
+    CONFIG_DIR,
+    CONSUMEQUEUE_DIR,
+    CONSUMEQUEUE_EXT_DIR,
+    INDEX_DIR,
+    LOCK,
+    TIMERLOG_DIR,
+)
+from broker.store.logfile.disk import Disk, list_files
 
 DECODERS: dict[str, Callable[[str], object]] = {
     files.TOPICS: files.decode_topics,
     files.SUBSCRIPTION_GROUP: files.decode_subscription_group,
     files.CONSUMER_OFFSET: files.decode_consumer_offset,
+    files.LMQ_CONSUMER_OFFSET: files.decode_consumer_offset,
     files.DELAY_OFFSET: files.decode_delay_offset,
+    **{
+        name: partial(files.decode_config, name)
+        for name in (
+            files.TOPIC_QUEUE_MAPPING,
+            files.CONSUMER_FILTER,
+            files.CONSUMER_ORDER_INFO,
+            files.MESSAGE_REQUEST_MODE,
+        )
+    },
 }
+"""The files of ``config/`` without which a broker does not start, if they exist."""
 
 
 def check_store(config: MessageStoreConfig) -> Iterator[str]:
     """Yield one line per finding; StoreError for one that prevents the broker from starting."""
+    try:
+        yield from _check_store(config)
+    except OSError as error:
+        path = str(error.filename or config.root)
+        raise StoreError(
+            f"{path}: {error.strerror or error}", "check the disk", path=path
+        ) from error
+
+
+def _check_store(config: MessageStoreConfig) -> Iterator[str]:
     root = Path(config.root)
     if not root.exists():
         _check_parent(root)
@@ -38,13 +75,17 @@ def check_store(config: MessageStoreConfig) -> Iterator[str]:
         )
     if not os.access(root, os.W_OK | os.X_OK):
         raise StoreError(f"{root}: not writable", "give this user the directory", path=str(root))
+    disk = Disk()
+    check_file_types(disk, config.root)
     _check_lock(root / LOCK)
+    for folder in _numbered_folders(config):
+        list_files(disk, str(folder))
     crashed = (root / ABORT).exists()
     if crashed:
         yield f"{root}: not stopped in order, the start recovers it"
     for kind in _kinds(config):
         yield from _check_lengths(kind, crashed)
-    yield from check_configuration_files(config.root)
+    yield from check_configuration_files(config, disk)
 
 
 def _check_parent(root: Path) -> None:
@@ -113,6 +154,14 @@ def _kinds(config: MessageStoreConfig) -> list[_Kind]:
     ]
 
 
+def _numbered_folders(config: MessageStoreConfig) -> Iterator[Path]:
+    """Yield the folders whose files are named by numbers."""
+    root = Path(config.root)
+    yield from (Path(config.commit_log_folder), root / INDEX_DIR, root / TIMERLOG_DIR)
+    for name in (CONSUMEQUEUE_DIR, BATCH_CONSUMEQUEUE_DIR, CONSUMEQUEUE_EXT_DIR):
+        yield from (root / name).glob("*/*")
+
+
 def _check_lengths(kind: _Kind, crashed: bool) -> Iterator[str]:
     """Check that the files of one kind have one length and that it matches the settings.
 
@@ -134,32 +183,25 @@ def _check_lengths(kind: _Kind, crashed: bool) -> Iterator[str]:
     yield f"{kind.name}: {len(lengths)} files of {wanted} bytes"
 
 
-def check_configuration_files(root: str) -> Iterator[str]:
+def check_configuration_files(config: MessageStoreConfig, disk: Disk) -> Iterator[str]:
     """Yield one line per file of ``config/``; StoreError if one and its backup are unreadable."""
-    folder = Path(root) / "config"
+    RoleFile(config.root, disk).load()
+    folder = Path(config.root) / CONFIG_DIR
     for name, decode in DECODERS.items():
         path = folder / name
+        # As at the start: without LMQ the file is not read.
+        if name == files.LMQ_CONSUMER_OFFSET and not config.enable_lmq:
+            continue
         if not path.exists() and not path.with_name(f"{name}.bak").exists():
             continue
-        yield _check_file(path, decode)
+        yield _check_file(ConfigFile(str(path), disk), decode)
 
 
-def _check_file(path: Path, decode: Callable[[str], object]) -> str:
-    reasons = []
-    for candidate in (path, path.with_name(f"{path.name}.bak")):
-        if not candidate.exists():
-            reasons.append(f"{candidate.name} is missing")
-            continue
-        text = candidate.read_text(encoding="utf-8", errors="replace").strip("\0")
-        if not text.strip():
-            reasons.append(f"{candidate.name} is empty")
-            continue
-        try:
-            decode(text)
-        except RocketMQError as error:
-            reasons.append(f"{candidate.name}: {error.message}")
-        else:
-            return f"{candidate}: readable"
-    if all("empty" in reason or "missing" in reason for reason in reasons):
-        return f"{path}: empty"
-    raise StoreError(f"{path}: {'; '.join(reasons)}", "repair the file", path=str(path))
+def _check_file(file: ConfigFile, decode: Callable[[str], object]) -> str:
+    try:
+        content = load_config(file, decode, report=False)
+    except ConfigError as error:
+        raise StoreError(error.message, error.hint, path=file.path) from error
+    if content is None:
+        return f"{file.path}: empty"
+    return f"{file.backup_path if file.backup_counts else file.path}: readable"

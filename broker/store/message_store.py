@@ -29,6 +29,7 @@ from broker.store.dispatch.scheduler import Defer, DispatchScheduler
 from broker.store.faults.directory_monitor import DirectoryMonitor
 from broker.store.faults.handler import FaultHandler
 from broker.store.faults.running_flags import RunningFlags
+from broker.store.file_types import check_file_types
 from broker.store.flushing.derived_flush import FlushConsumeQueueService
 from broker.store.flushing.flush import FlushService, Notify, StoreCheckpoint
 from broker.store.flushing.flush_barrier import FlushBarrier
@@ -264,6 +265,7 @@ class MessageStore:
         root = self.config.root
         try:
             make_durable_folder(self.disk, root)
+            check_file_types(self.disk, root)
             self._lock = self.disk.lock(os.path.join(root, LOCK))
             notes: list[str] = []
             self.manifest.load()
@@ -297,7 +299,6 @@ class MessageStore:
     def _load_files(self, notes: list[str]) -> None:
         """Check all files before any of them is changed, then open them."""
         manifest, config = self.manifest, self.config
-        self._check_abort()
         crashed = self.disk.exists(os.path.join(config.root, ABORT))
         log, queues, index = self.log.files, self.queue_table, self.index
         log.survey(crashed=crashed, known=manifest.size(0) == log.file_size)
@@ -324,17 +325,6 @@ class MessageStore:
         self.checkpoint.load(notes)
         if index is not None:
             index.load(crashed=crashed, notes=notes, noted_names=manifest.bounds.index)
-
-    def _check_abort(self) -> None:
-        """Refuse a directory named ``abort``: the file could be neither written nor removed."""
-        root = self.config.root
-        if (ABORT, True) in self.disk.list(root):
-            path = os.path.join(root, ABORT)
-            raise StoreError(
-                f"{path}: is a directory, not the file that marks a running broker",
-                "move the directory away",
-                path=path,
-            )
 
     def start(self) -> None:
         """Start accepting messages: write ``abort``, start the threads, prepare the current file.

@@ -252,7 +252,7 @@ class StoreDirectory:
         folder = self.folder(state.INDEX_DIR) or self.path
         try:
             return sorted(path for path in folder.iterdir() if path.is_file())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def topics(self) -> list[str]:

@@ -93,7 +93,13 @@ class RoleFile:
             if state.role not in ROLES:
                 raise ValueError(f"role {state.role!r:.40} is unknown")
             return state
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: {error.strerror or error}",
+                "check the disk; nothing was changed",
+                path=self.path,
+            ) from error
+        except ValueError as error:
             raise StoreError(
                 f"{self.path}: not a broker role: {error}",
                 "restore it from its backup (.bak), or remove both to let broker.conf decide",

@@ -27,6 +27,22 @@ CONSUMEQUEUE_EXT_DIR: Final = "consumequeue_ext"
 BATCH_CONSUMEQUEUE_DIR: Final = "batchconsumequeue"
 INDEX_DIR: Final = "index"
 CONFIG_DIR: Final = "config"
+TIMERLOG_DIR: Final = "timerlog"
+
+_FOLDERS: Final = frozenset(
+    {
+        COMMITLOG_DIR,
+        CONSUMEQUEUE_DIR,
+        CONSUMEQUEUE_EXT_DIR,
+        BATCH_CONSUMEQUEUE_DIR,
+        INDEX_DIR,
+        CONFIG_DIR,
+        TIMERLOG_DIR,
+    }
+)
+_FILES: Final = frozenset({ABORT, CHECKPOINT, LOCK, "queueEnds.json", "timerwheel"})
+# Files of ``config`` that do not end with .json. Java has RocksDB directories there, too.
+_CONFIG_FILES: Final = frozenset({"timercheck", "timermetrics", "transactionMetrics"})
 
 
 class Epoch(NamedTuple):
@@ -34,6 +50,36 @@ class Epoch(NamedTuple):
 
     epoch: int
     start_offset: int
+
+
+class WrongType(NamedTuple):
+    """How an entry of a store differs from the file or directory of its name, and the next step."""
+
+    cause: str
+    hint: str
+
+
+def wrong_type(folder: str, name: str, *, is_folder: bool, exists: bool) -> WrongType | None:
+    """Compare the type of an entry with its name; None if it is right or any type is accepted.
+
+    ``folder`` is empty for the root of the store, or CONFIG_DIR. ``exists`` is False for a link to
+    a missing target.
+    """
+    if folder == CONFIG_DIR:
+        written = name.removesuffix(".bak").removesuffix(".tmp")
+        wants_file, wants_folder = written.endswith(".json") or written in _CONFIG_FILES, False
+    else:
+        wants_file, wants_folder = name in _FILES, name in _FOLDERS
+    if not wants_file and not wants_folder:
+        return None
+    if not exists:
+        return WrongType("is a link to a missing target", "restore the target or remove the link")
+    if is_folder == wants_folder:
+        return None
+    return DIRECTORY if is_folder else WrongType("is not a directory", "move the file away")
+
+
+DIRECTORY: Final = WrongType("is a directory, not a file", "move the directory away")
 
 
 def encode_abort(pid: int | None = None) -> bytes:

@@ -24,7 +24,7 @@ from broker.store.format.indexfile import (
     probe_slot_count,
 )
 from broker.store.index.index_file import IndexFile, cut_entries
-from broker.store.logfile.disk import Disk, make_durable_folder
+from broker.store.logfile.disk import Disk, list_files, make_durable_folder
 from broker.store.logfile.mapped_file import MappedFile
 
 _EVER: Final = (1 << 63) - 1
@@ -73,8 +73,8 @@ class IndexService:
         """
         lengths = {
             name: self.disk.size(os.path.join(self.folder, name))
-            for name, is_folder in self.disk.list(self.folder)
-            if not is_folder and name.isdecimal()
+            for name in list_files(self.disk, self.folder)
+            if name.isdecimal()
         }
         if sizes_are_default and len(noted) == 2 and noted[0] > 0 and noted[1] > 0:
             self.slots, self.entries = noted

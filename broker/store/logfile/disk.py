@@ -27,6 +27,7 @@ from broker.errors import (
     StoreLockedError,
     StoreStateError,
 )
+from broker.store.format.state import DIRECTORY
 from broker.store.logfile.descriptors import LIMIT_ERRORS, DescriptorReserve
 from broker.store.logfile.page_reader import PageReader
 
@@ -459,6 +460,20 @@ def make_durable_folder(disk: Disk, path: str) -> None:
     disk.make_folder(path)
     for made in reversed(missing):
         disk.sync_folder(os.path.dirname(made) or ".")
+
+
+def list_files(disk: Disk, folder: str) -> list[str]:
+    """Sorted names of the files in a folder of numbered files; other sub-folders are ignored.
+
+    StoreError for a directory in the place of a file: its content would be missing silently, and
+    the file could not be created again.
+    """
+    entries = disk.list(folder)
+    for name, is_folder in entries:
+        if is_folder and name.isdecimal():
+            path = os.path.join(folder, name)
+            raise StoreError(f"{path}: {DIRECTORY.cause}", DIRECTORY.hint, path=path)
+    return [name for name, is_folder in entries if not is_folder]
 
 
 def _open(path: str, flags: int) -> int:

@@ -19,7 +19,7 @@ from typing import Final
 
 from broker.errors import StoreError
 from broker.store.format.commitlog import file_name, file_start
-from broker.store.logfile.disk import Disk, Mapping
+from broker.store.logfile.disk import Disk, Mapping, list_files
 from broker.store.logfile.mapped_file_limit import MappedFileLimit
 
 _log = logging.getLogger(__name__)
@@ -445,7 +445,7 @@ class MappedFileQueue:
         Otherwise the setting may be wrong. After a crash (``crashed``) a short file of zeros only
         is removed: a power cut can lose unsynced changes, including the length of a new file.
         """
-        names = [name for name, is_folder in self.disk.list(self.folder) if not is_folder]
+        names = list_files(self.disk, self.folder)
         lengths = {name: self.disk.size(os.path.join(self.folder, name)) for name in names}
         starts = [start for name in names if (start := file_start(name)) is not None]
         known = (

@@ -389,6 +389,35 @@ def count_losses(verdict: Verdict, damage_rows: list[DamageRow], *, moving: bool
         findings.add("lost", root / state.INDEX_DIR, detail, severity=severity)
 
 
+def check_file_types(store: StoreDirectory, findings: Findings) -> None:
+    """Report files and directories in each other's place: a broker refuses to start with them."""
+    root = store.root
+    if root is None:
+        return
+    for folder in ("", state.CONFIG_DIR):
+        for path in _entries(root / folder):
+            wrong = state.wrong_type(
+                folder, path.name, is_folder=path.is_dir(), exists=path.exists()
+            )
+            if wrong is not None:
+                findings.add("unreadable", path, wrong.cause)
+    numbered = [root / name for name in (state.COMMITLOG_DIR, state.INDEX_DIR, state.TIMERLOG_DIR)]
+    for name in (
+        state.CONSUMEQUEUE_DIR,
+        state.BATCH_CONSUMEQUEUE_DIR,
+        state.CONSUMEQUEUE_EXT_DIR,
+    ):
+        numbered += sorted((root / name).glob("*/*"))
+    for place in numbered:
+        for path in _entries(place):
+            if path.name.isdecimal() and path.is_dir():
+                findings.add("unreadable", path, state.DIRECTORY.cause)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
 def check_state(store: StoreDirectory, row: StateRow, findings: Findings) -> None:
     """Check the contents of abort and lock file, and their combination."""
     root = store.root
@@ -399,8 +428,6 @@ def check_state(store: StoreDirectory, row: StateRow, findings: Findings) -> Non
     data = read_all(abort) if abort.is_file() else None
     if data is not None and data.strip() and parse_number(data.split()[0], 0) is None:
         findings.add("state", abort, f"{data[:20]!r} is not a process id", severity=WARNING)
-    if abort.exists() and not abort.is_file():
-        findings.add("state", abort, "no regular file", severity=WARNING)
     # A locked file is not opened: closing it would release a POSIX lock held by this process.
     free = lock.is_file() and store.lock_is_free()
     if free and (read_all(lock) or b"")[:4] not in (b"", state.LOCK_TEXT):

@@ -48,6 +48,7 @@ from mqadmin.inspector.verify.config_checks import (
     ConfigChecks,
     Settings,
     check_checkpoint,
+    check_file_types,
     check_queue_ends,
     check_state,
     count_losses,
@@ -201,6 +202,7 @@ class _Run:
             ends = None if running else queue_ends(verdict)
             check_static_topics(store, self.findings, topics, ends, self.topic)
             self._check_only_file(config.settings, queues.recorded)
+            check_file_types(store, self.findings)
             check_state(store, markers, self.findings)
             if not running and (records.records or not self.start):
                 check_checkpoint(store, row, self.findings, end=walk.end, newest=newest)

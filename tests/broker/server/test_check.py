@@ -118,3 +118,26 @@ def test_short_files_are_fine_after_a_crash_only(store: Path) -> None:
     first, second = lines(store, mapped_file_size_commit_log=4096)
     assert "recovers" in first
     assert second == "commitlog: 2 files of 4096 bytes"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "topicQueueMapping.json",
+        "consumerFilter.json",
+        "consumerOrderInfo.json",
+        "messageRequestMode.json",
+        "brokerRole.json",
+    ],
+)
+def test_each_file_that_stops_the_start_is_checked(store: Path, name: str) -> None:
+    (store / "config" / name).write_text("[1", encoding="utf-8")
+    with pytest.raises(StoreError, match=name):
+        lines(store)
+
+
+def test_offsets_of_light_queues_are_checked_if_the_start_reads_them(store: Path) -> None:
+    (store / "config" / "lmqConsumerOffset.json").write_text("[1", encoding="utf-8")
+    assert lines(store) == []
+    with pytest.raises(StoreError, match=r"lmqConsumerOffset\.json"):
+        lines(store, enable_lmq=True)

@@ -1,0 +1,108 @@
+"""Files and directories of a store in each other's place."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.errors import StoreError
+from broker.server.check import check_store
+from broker.store.file_types import check_file_types
+from broker.store.logfile.disk import Disk
+from broker.store.message_store import MessageExtBrokerInner
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.verify.verifier import verify
+from tests.support.stores import Stores
+
+FILES = (
+    "checkpoint",
+    "lock",
+    "timerwheel",
+    "commitlog/00000000000000000000",
+    "consumequeue/T/0/00000000000000000000",
+    "index/20260101000000000",
+    "config/topics.json",
+    "config/topics.json.bak",
+    "config/timercheck",
+)
+DIRECTORIES = ("commitlog", "consumequeue", "batchconsumequeue", "index", "timerlog", "config")
+
+Move = Callable[[str], Path]
+
+
+@pytest.fixture
+def root(stores: Stores, inner: Callable[..., MessageExtBrokerInner]) -> Path:
+    """A store with one message, closed."""
+    store = stores.start()
+    store.put_message(inner(topic="T"))
+    stores.close(store)
+    return stores.root
+
+
+@pytest.fixture
+def moved(tmp_path: Path, root: Path) -> Iterator[Move]:
+    """``moved(name)`` moves an entry of the store out of it; it is back after the test."""
+    moves = []
+
+    def move(name: str) -> Path:
+        path, kept = root / name, tmp_path / "kept"
+        path.parent.mkdir(exist_ok=True)
+        if path.exists():
+            path.rename(kept)
+        moves.append((path, kept))
+        return path
+
+    yield move
+    for path, kept in moves:
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()
+        if kept.exists():
+            kept.rename(path)
+
+
+def reported_errors(root: Path) -> str:
+    """The paths with an error in `store verify`, or the error that ends it."""
+    try:
+        rows = verify(StoreDirectory(root)).findings
+    except StoreError as error:
+        return error.message
+    return " ".join(row.path for row in rows if row.severity == "error")
+
+
+def check_refused(stores: Stores, path: Path, cause: str) -> None:
+    """The store is refused by its own start, by --check and by store verify."""
+    with pytest.raises(StoreError, match=f"{path}: {cause}"):
+        list(check_store(stores.last_config))
+    with pytest.raises(StoreError, match=f"{path}: {cause}"):
+        stores.load()
+    assert str(path) in reported_errors(stores.root)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_directory_in_place_of_a_file_is_refused(stores: Stores, moved: Move, name: str) -> None:
+    path = moved(name)
+    path.mkdir(parents=True)
+    check_refused(stores, path, "is a directory, not a file")
+
+
+@pytest.mark.parametrize("name", DIRECTORIES)
+def test_a_file_in_place_of_a_directory_is_refused(stores: Stores, moved: Move, name: str) -> None:
+    path = moved(name)
+    path.write_bytes(b"x")
+    check_refused(stores, path, "is not a directory")
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "lock", "config/topics.json", "consumequeue"])
+def test_a_link_to_a_missing_target_is_refused(stores: Stores, moved: Move, name: str) -> None:
+    path = moved(name)
+    path.symlink_to("missing")
+    check_refused(stores, path, "is a link to a missing target")
+
+
+def test_directories_with_other_names_are_accepted(root: Path) -> None:
+    for name in ("backup", "config/topics", "config/users"):
+        (root / name).mkdir(parents=True)
+    check_file_types(Disk(), str(root))
+    assert (root / "config" / "users").is_dir()
