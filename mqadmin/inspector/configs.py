@@ -1,6 +1,7 @@
 """Read the files of ``config/``, or their backups or valid entries if a file is unreadable."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,15 @@ _DECODERS: Final[dict[str, Callable[[bytes], object]]] = {
     config.CONSUMER_OFFSET: config.decode_consumer_offset,
     config.LMQ_CONSUMER_OFFSET: config.decode_consumer_offset,
     config.DELAY_OFFSET: config.decode_delay_offset,
+    **{
+        name: partial(config.decode_config, name)
+        for name in (
+            config.TOPIC_QUEUE_MAPPING,
+            config.CONSUMER_FILTER,
+            config.CONSUMER_ORDER_INFO,
+            config.MESSAGE_REQUEST_MODE,
+        )
+    },
 }
 
 
@@ -102,6 +112,7 @@ def decode_file(name: str, data: bytes) -> dict[str, Any]:
         raise RemoteProtocolError("the file is empty" if not data.strip() else "no JSON object")
     if name in _DECODERS:
         _DECODERS[name](data)
+    config.refuse_unpaired_surrogates(data, root)
     return root
 
 

@@ -14,6 +14,7 @@ dataVersion determines the dialect of a file: 4.9 writes none in offset files an
 ``MessageRequestModeManager``), ``TimerMetrics``, ``TransactionMetrics``.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -48,6 +49,8 @@ TOPIC_GROUP_SEPARATOR: Final = "@"
 
 # Written without line breaks.
 _COMPACT: Final = frozenset({TIMER_METRICS, TRANSACTION_METRICS})
+
+_SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Json = dict[Any, Any]
 
@@ -334,7 +337,37 @@ def _read(data: bytes | str) -> Json:
     root = loads(data)
     if not isinstance(root, dict):
         raise RemoteProtocolError("the file holds no JSON object", position=0)
+    refuse_unpaired_surrogates(data, root)
     return root
+
+
+def refuse_unpaired_surrogates(data: bytes | str, value: object) -> None:
+    """Raise RemoteProtocolError if ``value``, decoded from ``data``, has text without an encoding.
+
+    The file could not be written again, and no response could contain the text.
+    """
+    raw = data if isinstance(data, bytes) else data.encode("utf-8", "replace")
+    # Walking all values of a large file takes long; surrogates exist as escapes only.
+    if _SURROGATE_ESCAPE.search(raw):
+        _check_text(value, "")
+
+
+def _check_text(value: object, place: str) -> None:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            text = value[:40].encode("ascii", "backslashreplace").decode()
+            raise RemoteProtocolError(
+                f"{place or text}: an unpaired surrogate in the text '{text}'"
+            ) from None
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _check_text(item, place)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_text(key, place)
+            _check_text(item, f"{place}.{key}" if place else str(key))
 
 
 def _object(root: Json, name: str) -> Json:

@@ -16,7 +16,6 @@ reread     true: repair of files has started, and no start has read the log to i
 =========  =======================================================================
 """
 
-import json
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -91,7 +90,8 @@ class StoreManifest:
         except FileNotFoundError:
             return
         try:
-            content = json.loads(data)
+            # Refuses unpaired surrogates, which the next write could not encode.
+            content = msgspec.json.decode(data)
             bounds = Bounds(
                 log_min=int(content.get("logMin", -1)),
                 log_end=int(content["logEnd"]),

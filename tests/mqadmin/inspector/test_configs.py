@@ -126,3 +126,26 @@ def test_the_offsets_file_in_use_is_the_one_written_last(tmp_path: Path) -> None
         os.utime(plain, (0, times[0]))
         os.utime(light, (0, times[1]))
         assert consumer_offset_file(tmp_path) == used
+
+
+@pytest.mark.parametrize("name", ["topics.json", "consumerFilter.json", "timermetrics"])
+def test_an_unpaired_surrogate_is_reported(root: Path, name: str) -> None:
+    (root / "config" / name).write_text(r'{"x":{"a":"\ud800"}}')
+    found, (damage,) = look(root)
+    assert "x.a: an unpaired surrogate" in damage.detail
+    assert found[name].from_backup
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("consumerFilter.json", '{"filterDataByTopic":1}'),
+        ("consumerOrderInfo.json", '{"table":[]}'),
+        ("topicQueueMapping.json", '{"topicQueueMappingInfoMap":1}'),
+        ("messageRequestMode.json", '{"messageRequestModeMap":1}'),
+    ],
+)
+def test_a_table_that_brokers_refuse_is_reported(root: Path, name: str, text: str) -> None:
+    (root / "config" / name).write_text(text)
+    _, (damage, *_) = look(root)
+    assert (damage.path, damage.severity) == (str(root / "config" / name), "error")

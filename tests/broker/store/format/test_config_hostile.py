@@ -208,3 +208,18 @@ def test_a_file_is_a_value_or_a_protocol_error_after_any_change(
         except ProtocolError:
             continue
         encode_config(file)
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("text", [r'"k\ud800":{}', r'"k":{"attributes":{"a":"\uDC00x"}}'])
+def test_an_unpaired_surrogate_is_refused_with_its_field(kind: str, text: str) -> None:
+    """The file could not be written again, nor the text be sent to a client."""
+    decode, _, table = FILES[kind]
+    with pytest.raises(RemoteProtocolError, match=rf"{table}.*: an unpaired surrogate") as caught:
+        decode(f'{{"{table}":{{{text}}}}}')
+    assert caught.value.message.isascii()
+
+
+def test_a_surrogate_pair_is_one_character() -> None:
+    (topic,) = decode_topics(r'{"topicConfigTable":{"\ud83d\ude00":{}}}').topics
+    assert topic == "\U0001f600"

@@ -22,7 +22,11 @@ def test_a_missing_file_has_no_values(ends):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "1", '{"logEnd": "x", "queues": {}}', '{"logEnd": 1, "queues": []}']
+    "text",
+    [
+        *("", "{", "[]", "1", '{"logEnd": "x", "queues": {}}', '{"logEnd": 1, "queues": []}'),
+        r'{"logEnd": 1, "queues": {"T\ud800": {"0": 1}}}',
+    ],
 )
 def test_an_invalid_answer_is_ignored(ends, tmp_path, text):
     (tmp_path / "queueEnds.json").write_text(text)
