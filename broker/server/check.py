@@ -32,6 +32,7 @@ from broker.store.format.state import (
     TIMERLOG_DIR,
 )
 from broker.store.logfile.disk import Disk, list_files
+from broker.store.message_store import MessageStore
 
 DECODERS: dict[str, Callable[[str], object]] = {
     files.TOPICS: files.decode_topics,
@@ -83,8 +84,11 @@ def _check_store(config: MessageStoreConfig) -> Iterator[str]:
     crashed = (root / ABORT).exists()
     if crashed:
         yield f"{root}: not stopped in order, the start recovers it"
+    refusal = _survey(config, disk)
     for kind in _kinds(config):
-        yield from _check_lengths(kind, crashed)
+        yield from _check_lengths(kind, refusal)
+    if refusal is not None:
+        raise refusal
     yield from check_configuration_files(config, disk)
 
 
@@ -162,10 +166,19 @@ def _numbered_folders(config: MessageStoreConfig) -> Iterator[Path]:
         yield from (root / name).glob("*/*")
 
 
-def _check_lengths(kind: _Kind, crashed: bool) -> Iterator[str]:
-    """Check that the files of one kind have one length and that it matches the settings.
+def _survey(config: MessageStoreConfig, disk: Disk) -> StoreError | None:
+    """Check names and lengths of all files as the start does; return its refusal."""
+    try:
+        MessageStore(config, disk=disk).survey([])
+    except StoreError as error:
+        return error
+    return None
 
-    After a crash, shorter files are accepted.
+
+def _check_lengths(kind: _Kind, refusal: StoreError | None) -> Iterator[str]:
+    """Compare the lengths of the files of one kind with each other and with the settings.
+
+    If the start refuses the store, the error for a file of another length names the settings.
     """
     lengths = {path: path.stat().st_size for path in kind.paths if path.name.isdecimal()}
     if not lengths:
@@ -173,13 +186,16 @@ def _check_lengths(kind: _Kind, crashed: bool) -> Iterator[str]:
     wanted, found = kind.length, set(lengths.values())
     if wanted == kind.default and len(found) == 1:
         wanted = found.pop()  # default setting: the broker adopts the existing length
-    odd = [path for path, length in lengths.items() if length != wanted]
-    if odd and not (crashed and all(lengths[path] < wanted for path in odd)):
-        raise StoreError(
-            f"{odd[0]}: {lengths[odd[0]]} bytes long, by {kind.keys} it has {wanted}",
-            "set the file size in broker.conf to the one of the files, or restore the file",
-            path=str(odd[0]),
-        )
+    for path, length in lengths.items():
+        if length == wanted:
+            continue
+        if refusal is not None:
+            raise StoreError(
+                f"{path}: {length} bytes long, by {kind.keys} it has {wanted}",
+                "set the file size in broker.conf to the one of the files, or restore the file",
+                path=str(path),
+            )
+        yield f"{path}: {length} bytes long instead of {wanted}, the start repairs it"
     yield f"{kind.name}: {len(lengths)} files of {wanted} bytes"
 
 

@@ -268,9 +268,7 @@ class MessageStore:
             check_file_types(self.disk, root)
             self._lock = self.disk.lock(os.path.join(root, LOCK))
             notes: list[str] = []
-            self.manifest.load()
-            detect_file_sizes(self.log.files, self.queue_table, self.manifest, notes)
-            self._load_files(notes)
+            self._load_files(self.survey(notes), notes)
             parts = StoreParts(
                 self.log,
                 self.queue_table,
@@ -296,9 +294,14 @@ class MessageStore:
         self.is_open = True
         return report
 
-    def _load_files(self, notes: list[str]) -> None:
-        """Check all files before any of them is changed, then open them."""
+    def survey(self, notes: list[str]) -> bool:
+        """Check names and lengths of all files, without changes; whether the last stop was a crash.
+
+        StoreError for a file with which the store cannot be opened, OSError if one cannot be read.
+        """
         manifest, config = self.manifest, self.config
+        manifest.load()
+        detect_file_sizes(self.log.files, self.queue_table, manifest, notes)
         crashed = self.disk.exists(os.path.join(config.root, ABORT))
         log, queues, index = self.log.files, self.queue_table, self.index
         log.survey(crashed=crashed, known=manifest.size(0) == log.file_size)
@@ -318,6 +321,12 @@ class MessageStore:
                 "mount or restore the folder; for a new store move the whole store directory away",
                 path=log.folder,
             )
+        return crashed
+
+    def _load_files(self, crashed: bool, notes: list[str]) -> None:
+        """Open the files that :meth:`survey` has checked."""
+        manifest = self.manifest
+        log, queues, index = self.log.files, self.queue_table, self.index
         if queues.incomplete or log.short:
             manifest.require_full_scan()
         log.load(crashed=crashed, notes=notes)

@@ -69,7 +69,8 @@ class IndexService:
 
         With ``sizes_are_default`` the numbers of slots and entries are taken from ``noted``, if
         present, or derived from a file. StoreError for a file that is too long, and for one that is
-        too short unless it was truncated: after a crash, or if the configured size is confirmed.
+        too short unless it was truncated: after a crash, or if the configured size is confirmed, or
+        if it is the only file and does not show other settings.
         """
         lengths = {
             name: self.disk.size(os.path.join(self.folder, name))
@@ -86,7 +87,11 @@ class IndexService:
                 ):
                     size = file_size(self.slots, self.entries)
                     break
-        known = size in lengths.values() or list(noted) == [self.slots, self.entries]
+        known = (
+            size in lengths.values()
+            or list(noted) == [self.slots, self.entries]
+            or (len(lengths) == 1 and self._may_be_truncated(*lengths))
+        )
         self._survey = []
         for name, length in lengths.items():
             short = 0 < length < size
@@ -366,6 +371,11 @@ class IndexService:
         self._current = None
         for index in self.files:
             index.release()
+
+    def _may_be_truncated(self, name: str) -> bool:
+        """Whether the content of the only file does not show another number of slots."""
+        data = self.disk.read(os.path.join(self.folder, name))
+        return len(data) < HEADER_SIZE or probe_slot_count(data) in (0, self.slots)
 
     def _probe_layout(self, path: str, length: int) -> bool:
         slots = probe_slot_count(self.disk.read(path))

@@ -160,6 +160,21 @@ def test_a_derived_file_comes_back(stores, filled, inner, kind, which, corruptio
 
 
 @pytest.mark.parametrize("stop", STOPS)
+def test_the_only_index_file_is_rebuilt_from_its_first_half(stores, filled, inner, stop):
+    """As in the store of a Java broker, no manifest confirms the configured length."""
+    only, *others = files(stores, "index")
+    for path in others:
+        path.unlink()
+    only.write_bytes(only.read_bytes()[: only.stat().st_size // 2])
+    (stores.root / "queueEnds.json").unlink()
+    leave(stores, stop)
+    store = stores.start()
+    assert only.name in report_of(store)
+    check_all_there(store)
+    check_continues(stores, store, inner)
+
+
+@pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("field", [0, 8, 16, 24, 32, 36])
 def test_a_spoiled_header_of_the_index_costs_no_key(stores, filled, inner, field, stop, rng):
     path = last(stores, "index")
