@@ -80,7 +80,8 @@ def _check_store(config: MessageStoreConfig) -> Iterator[str]:
     check_file_types(disk, config.root)
     _check_lock(root / LOCK)
     for folder in _numbered_folders(config):
-        list_files(disk, str(folder))
+        for name in list_files(disk, str(folder)):
+            disk.size(str(folder / name))  # OSError for a link to a missing target
     crashed = (root / ABORT).exists()
     if crashed:
         yield f"{root}: not stopped in order, the start recovers it"

@@ -277,6 +277,14 @@ class BrokerController:
         try:
             timers = TimerMessageStore(self.store)
             report.notes += timers.load(clean=report.clean)
+        except OSError as error:
+            self.store.shutdown()
+            path = str(error.filename or self.store.config.root)
+            raise StoreError(
+                f"{path}: {error.strerror or error}",
+                "the timer files cannot be read: check the disk",
+                path=path,
+            ) from error
         except BaseException:
             self.store.shutdown()
             raise

@@ -13,7 +13,7 @@ from broker.common.clock import ManualClock, SystemClock
 from broker.common.subscription import build_subscription
 from broker.common.sysflag import INNER_BATCH, NEED_UNWRAP
 from broker.common.topic import TopicConfig
-from broker.errors import ConnectError, DiskFullError, StoreLockedError
+from broker.errors import ConnectError, DiskFullError, StoreError, StoreLockedError
 from broker.message.batch import encode_batch_item
 from broker.message.properties import encode_properties
 from broker.remoting.client import RemotingClient
@@ -30,6 +30,7 @@ from broker.remoting.protocol.body.namesrv.route import (
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
 from broker.remoting.protocol.rpc import Access
+from broker.server.check import check_store
 from broker.server.configuration.settings import Settings
 from broker.server.controller import CLEAN_MAPPINGS_MS, BrokerController, with_vip_port
 from broker.server.processor.send.batch_records import MAX_BATCH_ITEMS
@@ -169,6 +170,28 @@ def test_messages_offsets_and_topics_outlive_a_restart(world, run) -> None:
 
     run(first())
     run(second())
+
+
+def test_a_timer_file_that_cannot_be_opened_is_an_error_that_names_it(
+    world, run, tmp_path: Path
+) -> None:
+    async def start() -> None:
+        async with world():
+            pass
+
+    path = tmp_path / "store" / "timerlog" / "00000000000000000000"
+    path.parent.mkdir(parents=True)
+    path.symlink_to("missing")
+    with pytest.raises(StoreError, match=f"{path}: No such file"):
+        run(start())
+    assert check_error(world()) == f"{path}: No such file or directory"
+
+
+def check_error(world: World) -> str:
+    """The error of `mqbroker --check` for the same store."""
+    with pytest.raises(StoreError) as caught:
+        list(check_store(world.settings.store))
+    return caught.value.message
 
 
 def test_suspended_pull_is_answered_on_arrival(world, run) -> None:
