@@ -394,8 +394,17 @@ def index_shape(path: Path) -> tuple[int, int] | None:
         return None if header.index_count > entries else (slots, entries)
 
 
-def _index_shape(plan: RepairPlan, paths: list[Path]) -> tuple[int, int]:
-    """Return slots and entries of rebuilt IndexFiles: those with which the store was opened."""
+_DEFAULT_SHAPE: Final = (
+    ": the defaults, as neither a broker.conf in or next to the store nor a file of it determines"
+    " others"
+)
+
+
+def _index_shape(plan: RepairPlan, paths: list[Path]) -> tuple[int, int] | None:
+    """Return slots and entries of rebuilt IndexFiles: those with which the store was opened.
+
+    None if neither a broker.conf nor a file of the store determines them.
+    """
     settings = plan.settings
     slots, entries = settings.number("maxHashSlotNum"), settings.number("maxIndexNum")
     if slots and entries:
@@ -414,7 +423,9 @@ def _index_shape(plan: RepairPlan, paths: list[Path]) -> tuple[int, int]:
     if shapes:
         # Among equally frequent shapes the largest: truncation makes files only smaller.
         return max(shapes, key=lambda shape: (shapes.count(shape), shape))
-    return slots or indexfile.SLOTS, entries or indexfile.ENTRIES
+    if slots or entries:
+        return slots or indexfile.SLOTS, entries or indexfile.ENTRIES
+    return None
 
 
 def _plan_index(plan: RepairPlan) -> None:
@@ -423,7 +434,8 @@ def _plan_index(plan: RepairPlan) -> None:
         if not path.name.isdecimal():
             _add_step(plan, "leaveOut", path, "not named after a time")
     settings = plan.settings
-    plan.index_shape = _index_shape(plan, paths)
+    shape = _index_shape(plan, paths)
+    plan.index_shape = shape or (indexfile.SLOTS, indexfile.ENTRIES)
     wrong = sorted({row.kind for row in plan.findings} & INDEX_KINDS)
     stale = any(row.kind == "stale" and "index" in row.path for row in plan.findings)
     if settings.index_enabled is False or not plan.before.summary.keys:
@@ -446,7 +458,8 @@ def _plan_index(plan: RepairPlan) -> None:
             "rebuildIndex",
             "index/",
             f"{why}: {plan.before.summary.keys} keys; the files need"
-            f" maxHashSlotNum={plan.index_shape[0]}, maxIndexNum={plan.index_shape[1]}",
+            f" maxHashSlotNum={plan.index_shape[0]}, maxIndexNum={plan.index_shape[1]}"
+            + ("" if shape else _DEFAULT_SHAPE),
         )
 
 

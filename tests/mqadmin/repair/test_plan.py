@@ -286,7 +286,16 @@ def test_the_shape_recorded_by_our_broker_counts_if_no_index_file_is_whole(
 def test_a_rebuilt_index_names_the_settings_that_it_needs(made: MadeStore, plan) -> None:
     shutil.rmtree(made.root / "index")
     step = next(step for step in plan(made).steps if step.action == "rebuildIndex")
-    assert "maxHashSlotNum=5000000, maxIndexNum=20000000" in step.detail
+    assert step.detail.endswith(
+        "maxHashSlotNum=5000000, maxIndexNum=20000000: the defaults, as neither a broker.conf in or"
+        " next to the store nor a file of it determines others"
+    )
+
+
+def test_configured_index_settings_are_not_called_defaults(made: MadeStore, plan) -> None:
+    truncate_index(made, keep=1)
+    step = next(step for step in plan(made).steps if step.action == "rebuildIndex")
+    assert step.detail.endswith("maxHashSlotNum=16, maxIndexNum=30")
 
 
 def test_without_index_files_the_shape_is_that_of_the_configuration(made: MadeStore, plan) -> None:
