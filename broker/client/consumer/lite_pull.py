@@ -15,11 +15,7 @@ import msgspec
 from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.membership import check_consumer_start, join_instance
 from broker.client.consumer.messages import restore_topic
-from broker.client.consumer.position import (
-    move_offset,
-    notify_queues_changed,
-    resume_offset,
-)
+from broker.client.consumer.position import notify_queues_changed, resume_offset
 from broker.client.consumer.process_queue import ProcessQueue
 from broker.client.consumer.pull_service import PullService
 from broker.client.consumer.subscription_table import SubscriptionTable
@@ -74,13 +70,12 @@ class AsyncLitePullConsumer(AsyncStartable):
         self._table = SubscriptionTable(self.client, self.clock)
         self._assigned: set[MessageQueue] | None = None
         self._paused_queues: set[MessageQueue] = set()
-        self._seeks: dict[MessageQueue, int] = {}
         self._strategy = strategy or AllocateAveragely()
         self._given = instance
         self._parts: _Parts | None = None
         self._ready: deque[tuple[MessageQueue, ProcessQueue, list[MessageExt]]] = deque()
         self._arrived = asyncio.Event()
-        self._polled: list[tuple[MessageQueue, ProcessQueue, list[MessageExt]]] = []
+        self._consumed: dict[MessageQueue, int] = {}  # offsets that the next commit stores
         self._started_ms = 0
 
     # ---- subscriptions
@@ -191,7 +186,9 @@ class AsyncLitePullConsumer(AsyncStartable):
             batch = self._next_batch()
             if batch is not None:
                 queue, process, messages = batch
-                self._polled.append((queue, process, messages))
+                offset = process.remove(messages)
+                if offset >= 0:
+                    self._consumed[queue] = offset
                 process.last_consume_ms = self.clock.monotonic_ms()
                 return messages
             self._arrived.clear()
@@ -205,23 +202,18 @@ class AsyncLitePullConsumer(AsyncStartable):
                 return []
 
     def _next_batch(self) -> tuple[MessageQueue, ProcessQueue, list[MessageExt]] | None:
-        for _ in range(len(self._ready)):
-            batch = self._ready.popleft()
-            if batch[1].dropped:
-                continue
-            if batch[0] in self._paused_queues:
-                self._ready.append(batch)
-                continue
-            return batch
+        for position, (queue, process, _) in enumerate(self._ready):
+            if not process.dropped and queue not in self._paused_queues:
+                found = self._ready[position]
+                del self._ready[position]
+                return found
         return None
 
     def _finish_polled(self) -> None:
         """Count polled messages as consumed; their offsets are committed with the next commit."""
-        for queue, process, messages in self._polled:
-            offset = process.remove(messages)
-            if offset >= 0 and not process.dropped:
-                self._running().offsets.table.update(queue, offset, increase_only=True)
-        self._polled.clear()
+        for queue, offset in self._consumed.items():
+            self._running().offsets.table.update(queue, offset)
+        self._consumed.clear()
 
     async def commit(self) -> None:
         """Commit everything polled so far, and wait until the brokers have stored it."""
@@ -259,22 +251,24 @@ class AsyncLitePullConsumer(AsyncStartable):
         self._arrived.set()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue an owned queue at an offset; ClientError outside of the queue."""
-        parts = self._running()
-        if queue not in parts.rebalancer.process_queues:
+        """Continue an owned queue at an offset; ClientError outside of the queue.
+
+        The offset is committed as if the messages before it had been polled.
+        """
+        if queue not in self._running().rebalancer.process_queues:
             raise ClientError(f"{queue} is not assigned to this consumer")
         first, last = await self._bounds(queue)
         if not first <= offset <= last:
             raise ClientError(f"offset {offset} of {queue}: it must be between {first} and {last}")
-        await self._restart(queue, offset)
+        self._restart(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Continue an owned queue at its first message."""
-        await self._restart(queue, (await self._bounds(queue))[0])
+        self._restart(queue, (await self._bounds(queue))[0])
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Continue an owned queue after its last message."""
-        await self._restart(queue, (await self._bounds(queue))[1])
+        self._restart(queue, (await self._bounds(queue))[1])
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Return the first offset stored at or after a time."""
@@ -292,17 +286,15 @@ class AsyncLitePullConsumer(AsyncStartable):
             raise ClientError(f"broker {queue.broker_name} has no master now")
         return address
 
-    async def _restart(self, queue: MessageQueue, offset: int) -> None:
-        """Drop the queue's cache and take it over again at ``offset``."""
+    def _restart(self, queue: MessageQueue, offset: int) -> None:
+        """Drop the queue's cache and the pull in flight, and pull at ``offset``."""
         parts = self._running()
         process = parts.rebalancer.process_queues.get(queue)
-        if process is None:
+        if process is None or process.dropped:
             raise ClientError(f"{queue} is not assigned to this consumer")
-        self._polled = [one for one in self._polled if one[1] is not process]
-        parts.offsets.table.update_and_freeze(queue, offset)
-        await parts.rebalancer.remove(queue)
-        self._seeks[queue] = offset
-        await self.rebalance()
+        parts.pulls.stop(process)
+        self._consumed[queue] = offset
+        parts.rebalancer.restart(queue, offset)
 
     # ---- for the instance (ConsumerInner)
 
@@ -335,13 +327,8 @@ class AsyncLitePullConsumer(AsyncStartable):
         return set(queues)
 
     async def start_offset(self, queue: MessageQueue) -> int:
-        """Return the sought offset, else the stored one, else by ``consume_from_where``."""
+        """Return the stored offset, else the one by ``consume_from_where``."""
         parts = self._running()
-        sought = self._seeks.pop(queue, None)
-        if sought is not None:
-            parts.offsets.table.remove(queue)  # it is frozen
-            parts.offsets.table.update(queue, sought)
-            return sought
         return await resume_offset(
             parts.instance, parts.offsets, self.config, queue, self._started_ms
         )
@@ -354,6 +341,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         """Commit and give up a queue."""
         parts = self._running()
         parts.pulls.stop(process)
+        self._consumed.pop(queue, None)  # without a later poll they may be unprocessed
         await parts.offsets.persist([queue], wait=True)
         if self.config.is_clustering:
             parts.offsets.table.remove(queue)
@@ -386,10 +374,13 @@ class AsyncLitePullConsumer(AsyncStartable):
         self._ready.append((queue, process, messages))
         self._arrived.set()
 
+    def skipped(self, queue: MessageQueue, offset: int) -> None:
+        """Count an offset as consumed, because it follows messages that the filter excludes."""
+        self._consumed[queue] = offset
+
     async def offset_moved(self, queue: MessageQueue, offset: int) -> None:
         """Continue a queue at another offset."""
-        parts = self._running()
-        await move_offset(parts.instance, parts.offsets, parts.rebalancer, queue, offset)
+        self._restart(queue, offset)
 
 
 class _Parts(msgspec.Struct, frozen=True, kw_only=True):

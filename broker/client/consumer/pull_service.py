@@ -68,6 +68,10 @@ class PullOwner(Protocol):
         """Pass pulled messages, which are in the process queue already, to the listener."""
         ...
 
+    def skipped(self, queue: MessageQueue, offset: int) -> None:
+        """Count an offset as consumed: no message before it remains in the queue or cached."""
+        ...
+
     async def offset_moved(self, queue: MessageQueue, offset: int) -> None:
         """Continue a queue at another offset, because the present one does not exist."""
         ...
@@ -248,7 +252,7 @@ class PullService:
                 await asyncio.sleep(self._config.pull_interval_ms / 1000)
         elif not process.count:
             # nothing to consume up to here: without this the lag of a filtering group would grow
-            self._offsets.table.update(queue, result.next_begin_offset, increase_only=True)
+            self._owner.skipped(queue, result.next_begin_offset)
         return result.next_begin_offset
 
     async def _pause_after(self, queue: MessageQueue, error: BrokerError) -> None:

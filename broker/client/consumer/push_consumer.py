@@ -413,6 +413,10 @@ class AsyncPushConsumer(AsyncStartable):
         restore_topic(messages, self.group, self.client.namespace)
         self._pop.service.dispatch(messages, process, queue)
 
+    def skipped(self, queue: MessageQueue, offset: int) -> None:
+        """Count an offset as consumed, because it follows messages that the filter excludes."""
+        self.offsets.table.update(queue, offset, increase_only=True)
+
     async def offset_moved(self, queue: MessageQueue, offset: int) -> None:
         """Continue a queue at another offset: commit it and take the queue over again."""
         parts = self.running_parts()

@@ -141,6 +141,11 @@ class Rebalancer:
             process.dropped = True
             await self._remove([queue])
 
+    def restart(self, queue: MessageQueue, offset: int) -> None:
+        """Drop the cache of an owned queue and begin it at ``offset``, without giving it up."""
+        self.process_queues[queue].dropped = True
+        self._begin(queue, offset)
+
     def owned(self, topic: str) -> list[MessageQueue]:
         """Return the owned queues of a topic, sorted, without dropped ones."""
         return sorted(
@@ -223,11 +228,14 @@ class Rebalancer:
             except RocketMQError as error:
                 log.warning("%s: start offset of %s: %s", self._group, queue, error.message)
                 continue
-            process = ProcessQueue(self._instance.clock.monotonic_ms())
-            self.process_queues[queue] = process
-            self._owner.begin(queue, process, offset)
+            self._begin(queue, offset)
             added += 1
         return added
+
+    def _begin(self, queue: MessageQueue, offset: int) -> None:
+        process = ProcessQueue(self._instance.clock.monotonic_ms())
+        self.process_queues[queue] = process
+        self._owner.begin(queue, process, offset)
 
     def _apply_popped(self, topic: str, assigned: Sequence[MessageQueue], now_ms: float) -> int:
         """Bring the popped queues of a topic in line; returns the number of changes."""
