@@ -162,7 +162,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         self.state = ServiceState.SHUTDOWN_ALREADY
         parts = self._running()
         await parts.pulls.close()
-        await parts.rebalancer.drop_all()
+        await parts.rebalancer.drop_all(parts.offsets.close)
         await parts.instance.unregister(consumer_group=self.group)
         await release_instance(parts.instance)
         self._arrived.set()
@@ -342,9 +342,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         parts = self._running()
         parts.pulls.stop(process)
         self._consumed.pop(queue, None)  # without a later poll they may be unprocessed
-        await parts.offsets.persist([queue], wait=True)
-        if self.config.is_clustering:
-            parts.offsets.table.remove(queue)
+        await parts.offsets.release(queue)
         return True
 
     async def changed(

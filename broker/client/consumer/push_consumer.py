@@ -191,9 +191,7 @@ class AsyncPushConsumer(AsyncStartable):
         if parts.pop is not None:
             await parts.pop.pops.close()
         await parts.service.close(self.config.await_termination_ms)
-        await parts.offsets.persist(list(self.process_queues), wait=True)
-        self.unlock_delay_s = 0.0
-        await parts.rebalancer.drop_all()
+        await parts.rebalancer.drop_all(parts.offsets.close)
         await parts.locks.unlock_pending()
         for task in self._periodic:
             task.cancel()
@@ -345,7 +343,7 @@ class AsyncPushConsumer(AsyncStartable):
         service = parts.service
         if isinstance(service, ConsumeOrderlyService) and self.config.is_clustering:
             return await self._release_orderly(queue, process, service)
-        await self._forget(queue)
+        await self.running_parts().offsets.release(queue)
         return True
 
     async def _release_orderly(
@@ -363,19 +361,15 @@ class AsyncPushConsumer(AsyncStartable):
         else:
             lock.release()
         service.forget(process)
-        await self._forget(queue)
+        await self.running_parts().offsets.release(queue)
         locks = self.running_parts().locks
-        if process.count and self.unlock_delay_s:
+        if (
+            process.count or self.state is not ServiceState.RUNNING
+        ):  # a shutdown unlocks all at once
             locks.unlock_later(queue, self.unlock_delay_s)
         else:
             await locks.unlock([queue])
         return True
-
-    async def _forget(self, queue: MessageQueue) -> None:
-        offsets = self.running_parts().offsets
-        await offsets.persist([queue], wait=True)
-        if self.config.is_clustering:
-            offsets.table.remove(queue)
 
     async def changed(
         self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]

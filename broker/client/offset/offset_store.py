@@ -3,9 +3,10 @@
 **Source:** RocketMQ ``RemoteBrokerOffsetStore``, ``LocalFileOffsetStore``.
 """
 
+import asyncio
 import logging
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from broker.client.config import ConsumerConfig
@@ -19,6 +20,8 @@ log = logging.getLogger("broker.client")
 
 OFFSETS_FILE = "offsets.json"
 BACKUP_SUFFIX = ".bak"
+MAX_IN_FLIGHT = 64
+"""Commits to one broker at a time."""
 
 
 class OffsetStore(Protocol):
@@ -39,6 +42,14 @@ class OffsetStore(Protocol):
 
     async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
         """Store the offsets of these queues; ``wait`` until they are stored."""
+        ...
+
+    async def release(self, queue: MessageQueue) -> None:
+        """Store the offset of a queue that is given up."""
+        ...
+
+    async def close(self, queues: Collection[MessageQueue]) -> None:
+        """Store the offsets of these queues for the last time, before they are given up."""
         ...
 
 
@@ -66,40 +77,90 @@ class RemoteBrokerOffsetStore:
     async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
         """Send changed offsets to the brokers; failures are logged and repeated next time.
 
-        With ``wait`` the offsets are read back and a lower one is sent again: a broker executes
-        requests in several threads, and a pull or one-way commit sent before may come after.
+        With ``wait`` all brokers get them at the same time. Each has the time of two requests for
+        all its queues, so that one that does not respond delays a shutdown once.
         """
-        sent: dict[MessageQueue, int] = {}
-        for queue in queues:
-            offset = self.table.get(queue)
-            if offset is None or self._stored.get(queue) == offset:
-                continue
-            if await self._commit(queue, offset, wait=wait):
-                sent[queue] = offset
-        if not wait:  # a one-way commit may be lost: it is repeated
+        changed = self._changed(queues)
+        if wait:
+            by_broker: dict[str, dict[MessageQueue, int]] = {}
+            for queue, offset in changed.items():
+                by_broker.setdefault(queue.broker_name, {})[queue] = offset
+            await asyncio.gather(*(self._confirm_all(*one) for one in by_broker.items()))
             return
-        for queue, offset in sent.items():
+        for queue, offset in changed.items():  # a one-way commit may be lost: it is repeated
             try:
-                found = await self.read(queue)
+                await self._commit(queue, offset, wait=False)
             except RocketMQError as error:
-                log.warning("offset %d of %s not read back: %s", offset, queue, error.message)
-                continue
-            if (found is not None and found >= offset) or await self._commit(
-                queue, offset, wait=True
-            ):
-                self._stored[queue] = offset
+                log.warning("offset %d of %s not committed: %s", offset, queue, error.message)
 
-    async def _commit(self, queue: MessageQueue, offset: int, *, wait: bool) -> bool:
-        """Send one commit; False and a line in the log if it failed."""
+    async def release(self, queue: MessageQueue) -> None:
+        """Commit the offset and drop it: when the queue returns, the broker's counts."""
+        for offset in self._changed([queue]).values():
+            try:
+                await self._confirm(queue, offset)
+            except RocketMQError as error:
+                log.warning("offset %d of %s not confirmed: %s", offset, queue, error.message)
+        self.table.remove(queue)
+        self._stored.pop(queue, None)
+
+    async def close(self, queues: Collection[MessageQueue]) -> None:
+        """Commit the offsets and drop all, so that no release tries again."""
+        await self.persist(queues, wait=True)
+        self.table.retain(())
+        self._stored.clear()
+
+    def _changed(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Return the offsets that their brokers have not confirmed."""
+        return {
+            queue: offset
+            for queue in queues
+            if (offset := self.table.get(queue)) is not None and self._stored.get(queue) != offset
+        }
+
+    async def _confirm_all(self, broker_name: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Commit offsets on one broker; one line in the log names those not confirmed in time."""
+        missing = dict(offsets)
+        cause = ""
+        in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
+
+        async def confirm(queue: MessageQueue, offset: int) -> None:
+            nonlocal cause
+            async with in_flight:
+                try:
+                    await self._confirm(queue, offset)
+                except RocketMQError as error:
+                    cause = error.message
+                else:
+                    del missing[queue]
+
+        limit_s = 2 * self._instance.api.timeout_ms / 1000
         try:
-            address = await self._address(queue)
-            await self._instance.api.update_consumer_offset(
-                address, self._group, queue, offset, oneway=not wait
-            )
-        except RocketMQError as error:
-            log.warning("offset %d of %s not committed: %s", offset, queue, error.message)
-            return False
-        return True
+            async with asyncio.timeout(limit_s):
+                await asyncio.gather(*(confirm(*one) for one in offsets.items()))
+        except TimeoutError:
+            cause = cause or f"no response in {limit_s:g} s"
+        if missing:
+            names = ", ".join(f"{queue} {offset}" for queue, offset in missing.items())
+            log.warning("broker %s: offsets not confirmed: %s: %s", broker_name, names, cause)
+
+    async def _confirm(self, queue: MessageQueue, offset: int) -> None:
+        """Commit an offset and read it back; if it is lower, send it again.
+
+        A broker executes requests in several threads: a pull or one-way commit sent before may
+        come after.
+        """
+        await self._commit(queue, offset, wait=True)
+        found = await self.read(queue)
+        if found is None or found < offset:
+            await self._commit(queue, offset, wait=True)
+        if self.table.get(queue) == offset:  # the queue may have been released meanwhile
+            self._stored[queue] = offset
+
+    async def _commit(self, queue: MessageQueue, offset: int, *, wait: bool) -> None:
+        address = await self._address(queue)
+        await self._instance.api.update_consumer_offset(
+            address, self._group, queue, offset, oneway=not wait
+        )
 
     async def _address(self, queue: MessageQueue) -> str:
         routes = self._instance.routes
@@ -123,8 +184,9 @@ class ReadOnlyOffsetStore(RemoteBrokerOffsetStore):
         """Return 0: a pull commits nothing."""
         return 0
 
-    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
-        """Commit nothing."""
+    def _changed(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Return nothing to commit."""
+        return {}
 
 
 class LocalFileOffsetStore:
@@ -189,6 +251,14 @@ class LocalFileOffsetStore:
         if os.path.exists(path):
             os.replace(path, path + BACKUP_SUFFIX)
         os.replace(fresh, path)
+
+    async def release(self, queue: MessageQueue) -> None:
+        """Write all offsets; that of the queue stays in the file for its return."""
+        await self.persist([queue])
+
+    async def close(self, queues: Collection[MessageQueue]) -> None:
+        """Write all offsets."""
+        await self.persist(queues)
 
 
 class ReadOnlyFileOffsetStore(LocalFileOffsetStore):

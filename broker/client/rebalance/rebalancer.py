@@ -124,13 +124,12 @@ class Rebalancer:
             await self._drop_unsubscribed(set(topics))
             return balanced
 
-    async def drop_all(self, work: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Drop and release every queue; ``work`` runs between the two (the last commit)."""
+    async def drop_all(self, commit: Callable[[list[MessageQueue]], Awaitable[None]]) -> None:
+        """Drop every queue, commit the offsets of all together, and release them."""
         async with self._lock:
             for process in self.process_queues.values():
                 process.dropped = True
-            if work is not None:
-                await work()
+            await commit(list(self.process_queues))
             self._remove_popped(list(self.pop_queues))
             await self._remove(list(self.process_queues))
 

@@ -262,3 +262,22 @@ def test_without_auto_commit_nothing_is_committed_by_time_or_shutdown() -> None:
         assert all(offset == 0 for offset in cluster.brokers["broker-a"].offsets.values())
 
     run_virtual(main(), cluster.clock)
+
+
+def test_a_shutdown_takes_no_longer_with_more_queues_on_a_hung_broker() -> None:
+    cluster = FakeCluster()
+    cluster.create("T", queues=16)
+    for number in range(16):
+        cluster.brokers["broker-a"].store(MessageQueue("T", "broker-a", number), b"x")
+
+    async def main() -> None:
+        consumer = consumer_of(cluster)
+        consumer.subscribe("T")
+        await consumer.start()
+        assert len(await drain(consumer)) == 16
+        cluster.brokers["broker-a"].state = "hung"
+        began_s = cluster.now_s()
+        await consumer.shutdown()
+        assert cluster.now_s() - began_s < 10
+
+    run_virtual(main(), cluster.clock)

@@ -513,3 +513,20 @@ def test_long_running_listeners_have_their_message_sent_back() -> None:
         await member.kill()
 
     run_virtual(main(), cluster.clock)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_shutdown_takes_no_longer_with_more_queues_on_a_hung_broker(orderly: bool) -> None:
+    cluster = cluster_of(queues=16)
+    fill(cluster, 16)
+
+    async def main() -> None:
+        member = Member(cluster, "m", orderly=orderly)
+        await member.consumer.start()
+        await wait_until(cluster, lambda: len(member.got) == 16)
+        cluster.brokers["broker-a"].state = "hung"
+        began_s = cluster.now_s()
+        await member.consumer.shutdown()
+        assert cluster.now_s() - began_s < 20
+
+    run_virtual(main(), cluster.clock)

@@ -154,6 +154,84 @@ def test_an_offset_that_the_broker_confirmed_is_not_sent_again() -> None:
     run_virtual(main(), cluster.clock)
 
 
+def test_a_hung_broker_delays_a_persist_once_and_is_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster(brokers=2)
+    cluster.create("T")
+    hung, running = cluster.brokers["broker-a"], cluster.brokers["broker-b"]
+    other = MessageQueue("T", "broker-b", 0)
+    many = [MessageQueue("T", "broker-a", number) for number in range(200)]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        for queue in (*many, other):
+            store.table.update(queue, 5)
+        assert await store.read(other) is None
+        hung.state = "hung"
+        began_s = cluster.now_s()
+        await store.persist([*many, other], wait=True)
+        assert cluster.now_s() - began_s < 6.1
+        assert running.offsets == {("g", other): 5}
+        (line,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+        assert all(str(queue) in line for queue in many)
+        hung.state = "up"
+        await store.persist([*many, other], wait=True)
+        assert hung.offsets == {("g", queue): 5 for queue in many}
+        assert running.codes().count(COMMIT) == 1
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_released_queue_is_committed_again_when_it_returns() -> None:
+    """Its offset at the broker may have changed meanwhile."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        store.table.update(QUEUES[0], 5)
+        await store.release(QUEUES[0])
+        assert broker.offsets["g", QUEUES[0]] == 5
+        assert store.table.get(QUEUES[0]) is None
+        broker.offsets["g", QUEUES[0]] = 9  # another member
+        store.table.update(QUEUES[0], 5)
+        await store.persist(QUEUES, wait=True)
+        assert broker.offsets["g", QUEUES[0]] == 5
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_closed_store_commits_each_queue_once() -> None:
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        for queue in QUEUES:
+            store.table.update(queue, 5)
+        broker.scripts[COMMIT] = lambda command: response(
+            command, ResponseCode.SYSTEM_ERROR, "sick"
+        )
+        await store.close(QUEUES)
+        for queue in QUEUES:
+            await store.release(queue)
+        assert broker.codes().count(COMMIT) == len(QUEUES)
+
+    run_virtual(main(), cluster.clock)
+
+
 @pytest.mark.parametrize(
     "code", [ResponseCode.SYSTEM_ERROR, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST]
 )

@@ -111,7 +111,8 @@ def test_all_queues_are_dropped_before_the_last_commit_and_released_after_it() -
         )
         await rebalancer.rebalance(["T"])
 
-        async def commit() -> None:
+        async def commit(owned: Sequence[MessageQueue]) -> None:
+            assert owned == queues(0, 1)
             assert all(one.dropped for one in rebalancer.process_queues.values())
             assert owner.released == []
 
