@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from broker.common import sysflag
 from broker.common.address import decode_host
 from broker.common.java import INT32_MAX, parse_number
+from broker.errors import ClientError
 from broker.message.compression import decompress
 from broker.message.properties import decode_properties, peek_property
 
@@ -110,11 +111,16 @@ class Message:
         self.topic = topic
         self.body = body
         self.flag = flag
-        self.properties: dict[str, str] = dict(properties) if properties else {}
+        try:
+            self.properties: dict[str, str] = dict(properties) if properties else {}
+        except (TypeError, ValueError):
+            raise ClientError(
+                f"message to topic {topic}: properties is {properties!r:.80}: it must be a mapping",
+                'example: {"name": "value"}',
+            ) from None
         if tags:
             self.properties[PROPERTY_TAGS] = tags
-        if keys:
-            joined = keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
+        if keys is not None and (joined := _join_keys(topic, keys)):
             self.properties[PROPERTY_KEYS] = joined
         self.properties[PROPERTY_WAIT_STORE_MSG_OK] = "true" if wait else "false"
 
@@ -145,6 +151,16 @@ class Message:
 
     def __repr__(self) -> str:
         return f"Message({self.topic!r}, {len(self.body)} bytes, {self.properties!r})"
+
+
+def _join_keys(topic: str, keys: str | Iterable[str]) -> str:
+    try:
+        return keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
+    except TypeError:
+        raise ClientError(
+            f"message to topic {topic}: keys is {keys!r:.80}: it must be text or a list of text",
+            "convert numbers and bytes: str(number), data.decode()",
+        ) from None
 
 
 def split_keys(text: str | None) -> list[str]:

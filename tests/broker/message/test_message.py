@@ -1,6 +1,6 @@
 import pytest
 
-from broker.errors import RemoteProtocolError
+from broker.errors import ClientError, RemoteProtocolError
 from broker.message import message as m
 from broker.message.compression import compress
 from broker.message.message import Message, MessageExt, split_keys
@@ -59,3 +59,15 @@ def test_equal_when_the_record_is_equal() -> None:
 def test_reserved_names_are_all_property_constants() -> None:
     assert {"KEYS", "TAGS", "WAIT", "DELAY", "UNIQ_KEY", "__CRC32#"} <= m.RESERVED_PROPERTIES
     assert "T" not in m.RESERVED_PROPERTIES
+
+
+@pytest.mark.parametrize("keys", [42, 0, ["a", 42], b"k"])
+def test_keys_of_a_wrong_type_are_refused_with_the_topic_and_the_next_step(keys: object) -> None:
+    with pytest.raises(ClientError, match=r"message to topic T: keys is .*: it must be") as caught:
+        Message("T", b"x", keys=keys)  # type: ignore[arg-type]
+    assert "str(" in caught.value.hint
+
+
+def test_properties_of_a_wrong_type_are_refused_with_the_topic() -> None:
+    with pytest.raises(ClientError, match="message to topic T: properties is 42: it must be"):
+        Message("T", b"x", properties=42)  # type: ignore[arg-type]
