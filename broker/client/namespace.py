@@ -5,6 +5,7 @@
 **Source:** RocketMQ ``NamespaceUtil``.
 """
 
+from broker.common.message_queue import MessageQueue
 from broker.common.topic import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 
 SEPARATOR = "%"
@@ -41,3 +42,18 @@ def without_namespace(namespace: str, name: str) -> str:
         return name
     prefix, rest = _split_prefix(name)
     return prefix + rest.removeprefix(namespace + SEPARATOR)
+
+
+def wrap_queue(namespace: str, queue: MessageQueue) -> MessageQueue:
+    """Return a queue of the application as the brokers have it."""
+    if not namespace:
+        return queue
+    return MessageQueue(wrap_namespace(namespace, queue.topic), queue.broker_name, queue.queue_id)
+
+
+def unwrap_queue(namespace: str, queue: MessageQueue) -> MessageQueue:
+    """Return a queue of the brokers as the application has it."""
+    if not namespace:
+        return queue
+    topic = without_namespace(namespace, queue.topic)
+    return MessageQueue(topic, queue.broker_name, queue.queue_id)

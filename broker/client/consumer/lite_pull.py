@@ -23,7 +23,7 @@ from broker.client.instance.client_instance import MQClientInstance
 from broker.client.instance.registry import release_instance
 from broker.client.lifecycle import AsyncStartable
 from broker.client.listener.stats import ConsumerStats
-from broker.client.namespace import wrap_namespace
+from broker.client.namespace import unwrap_queue, wrap_namespace, wrap_queue
 from broker.client.offset.offset_store import OffsetStore, open_offset_store
 from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
 from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
@@ -92,12 +92,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         """Consume exactly these queues, independent of other members."""
         if self._table.by_topic and self._assigned is None:
             raise ClientError("subscribe() and assign() exclude each other")
-        self._assigned = {
-            MessageQueue(
-                wrap_namespace(self.client.namespace, one.topic), one.broker_name, one.queue_id
-            )
-            for one in queues
-        }
+        self._assigned = self._wrap(queues)
         for topic in {queue.topic for queue in self._assigned}:
             self._table.add_all_messages(topic)
         if self._parts is not None:
@@ -223,14 +218,14 @@ class AsyncLitePullConsumer(AsyncStartable):
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the offset that is stored for the group; None if there is none."""
-        return await self._running().offsets.read(queue)
+        return await self._running().offsets.read(wrap_queue(self.client.namespace, queue))
 
     # ---- positions
 
     def assignment(self) -> list[MessageQueue]:
         """Return the owned queues."""
         found = self._running().rebalancer.process_queues
-        return sorted(queue for queue, process in found.items() if not process.dropped)
+        return self._unwrap(queue for queue, process in found.items() if not process.dropped)
 
     async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
         """Return all readable queues of a topic."""
@@ -239,15 +234,21 @@ class AsyncLitePullConsumer(AsyncStartable):
         )
         if route is None:
             raise ClientError(f"topic {topic} does not exist")
-        return sorted(route.subscribe_queues())
+        return self._unwrap(route.subscribe_queues())
+
+    def _wrap(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        return {wrap_queue(self.client.namespace, queue) for queue in queues}
+
+    def _unwrap(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        return sorted(unwrap_queue(self.client.namespace, queue) for queue in queues)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Return no messages of these queues until :meth:`resume`."""
-        self._paused_queues |= set(queues)
+        self._paused_queues |= self._wrap(queues)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Return messages of these queues again."""
-        self._paused_queues -= set(queues)
+        self._paused_queues -= self._wrap(queues)
         self._arrived.set()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -255,7 +256,10 @@ class AsyncLitePullConsumer(AsyncStartable):
 
         The offset is committed as if the messages before it had been polled.
         """
-        if queue not in self._running().rebalancer.process_queues:
+        if (
+            wrap_queue(self.client.namespace, queue)
+            not in self._running().rebalancer.process_queues
+        ):
             raise ClientError(f"{queue} is not assigned to this consumer")
         first, last = await self._bounds(queue)
         if not first <= offset <= last:
@@ -272,11 +276,13 @@ class AsyncLitePullConsumer(AsyncStartable):
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Return the first offset stored at or after a time."""
+        queue = wrap_queue(self.client.namespace, queue)
         return await self._running().instance.api.search_offset(
             self._master(queue), queue, timestamp_ms
         )
 
     async def _bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        queue = wrap_queue(self.client.namespace, queue)
         api, address = self._running().instance.api, self._master(queue)
         return await api.min_offset(address, queue), await api.max_offset(address, queue)
 
@@ -289,6 +295,7 @@ class AsyncLitePullConsumer(AsyncStartable):
     def _restart(self, queue: MessageQueue, offset: int) -> None:
         """Drop the queue's cache and the pull in flight, and pull at ``offset``."""
         parts = self._running()
+        queue = wrap_queue(self.client.namespace, queue)
         process = parts.rebalancer.process_queues.get(queue)
         if process is None or process.dropped:
             raise ClientError(f"{queue} is not assigned to this consumer")

@@ -23,7 +23,7 @@ from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
 from broker.client.listener.orderly import ConsumeOrderlyService
 from broker.client.listener.send_back import UNLIMITED
 from broker.client.listener.stats import ConsumerStats
-from broker.client.namespace import wrap_namespace
+from broker.client.namespace import unwrap_queue, wrap_namespace
 from broker.client.offset.offset_store import OffsetStore
 from broker.client.pop.pop_process_queue import PopProcessQueue
 from broker.client.rebalance.rebalancer import QueuesChanged
@@ -254,7 +254,9 @@ class AsyncPushConsumer(AsyncStartable):
         own_retry_topic = retry_topic(self.group)
         pulled = (one for one, process in self.process_queues.items() if not process.dropped)
         return sorted(
-            queue for queue in (*pulled, *self.pop_queues) if queue.topic != own_retry_topic
+            unwrap_queue(self.client.namespace, queue)
+            for queue in (*pulled, *self.pop_queues)
+            if queue.topic != own_retry_topic
         )
 
     def running_parts(self) -> PushParts:

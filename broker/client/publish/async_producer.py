@@ -21,7 +21,7 @@ from broker.client.instance.client_instance import MQClientInstance
 from broker.client.instance.registry import acquire_instance, release_instance
 from broker.client.latency.fault_strategy import MQFaultStrategy, Outcome, outcome_of
 from broker.client.lifecycle import AsyncStartable
-from broker.client.namespace import wrap_namespace
+from broker.client.namespace import unwrap_queue, wrap_namespace, wrap_queue
 from broker.client.publish.back_pressure import BackPressure
 from broker.client.publish.publish_info import TopicPublishInfo
 from broker.client.publish.request_reply import replies_of
@@ -304,7 +304,7 @@ class AsyncProducer(AsyncStartable):
     async def fetch_publish_queues(self, topic: str) -> Sequence[MessageQueue]:
         """Return the queues of a topic that can be written."""
         self._check_running()
-        return (await self.publish_info(self.wire_topic(topic))).queues
+        return self._own_queues(await self.publish_info(self.wire_topic(topic)))
 
     # ---- parts of a send
 
@@ -343,6 +343,12 @@ class AsyncProducer(AsyncStartable):
             create_queues=self.config.default_topic_queue_nums,
         )
 
+    def _own_queues(self, info: TopicPublishInfo) -> Sequence[MessageQueue]:
+        """Return the queues of a topic without namespace."""
+        if not self.client.namespace:
+            return info.queues
+        return tuple(unwrap_queue(self.client.namespace, queue) for queue in info.queues)
+
     def _choose(
         self,
         info: TopicPublishInfo,
@@ -352,10 +358,11 @@ class AsyncProducer(AsyncStartable):
         if queue is not None:
             return MessageQueue(info.topic, queue.broker_name, queue.queue_id)
         if selector is not None:
-            chosen = selector(info.queues)
-            if chosen not in info.queues:
+            queues = self._own_queues(info)
+            chosen = selector(queues)
+            if chosen not in queues:
                 raise ClientError(f"the selector returned {chosen}, which is not a queue of it")
-            return chosen
+            return wrap_queue(self.client.namespace, chosen)
         return None
 
     async def _send(
@@ -491,7 +498,7 @@ class AsyncProducer(AsyncStartable):
             reply = await self.instance.api.send(
                 address, command, accept=SEND_STATUS, timeout_ms=timeout_ms
             )
-        return read_send(reply, queue, encoded.msg_id)
+        return read_send(reply, unwrap_queue(self.client.namespace, queue), encoded.msg_id)
 
     def _request(self, encoded: EncodedMessage, queue: MessageQueue) -> RemotingCommand:
         return send_request(

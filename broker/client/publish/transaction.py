@@ -150,7 +150,7 @@ class AsyncTransactionProducer(AsyncProducer):
         await self.instance.api.oneway(
             address,
             RequestCode.END_TRANSACTION,
-            topic=result.message_queue.topic,
+            topic=self.wire_topic(result.message_queue.topic),
             producer_group=self.group,
             tran_state_table_offset=result.queue_offset,
             commit_log_offset=physical_offset,
