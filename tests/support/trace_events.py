@@ -1,7 +1,7 @@
-"""A send as the trace hooks of our client see it."""
+"""A send and the end of a transaction as the trace hooks of our client see them."""
 
-from broker.client.hooks.events import SendEvent
-from broker.client.results import SendResult, SendStatus
+from broker.client.hooks.events import EndTransactionEvent, SendEvent
+from broker.client.results import LocalTransactionState, SendResult, SendStatus
 from broker.common.message_queue import MessageQueue
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -25,4 +25,17 @@ SENT = SendEvent(
     born_ms=1_000,
     cost_ms=7.9,
     result=RESULT,
+)
+ENDED = EndTransactionEvent(
+    group="pg",
+    topic="T",
+    msg_id="KEY",
+    tags="A",
+    keys="k1 k2",
+    address="1.2.3.4:5",
+    region_id="Region",
+    transaction_id="TX",
+    state=LocalTransactionState.ROLLBACK_MESSAGE,
+    from_check=True,
+    at_ms=1_000,
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from broker.client.config import ClientConfig, ProducerConfig
 from broker.client.facade.producer import Producer
+from broker.client.hooks.events import EndTransactionHook
 from broker.client.publish.transaction import (
     AsyncTransactionProducer,
     TransactionListener,
@@ -33,6 +34,11 @@ class TransactionProducer(Producer):
             group, client, listener, config, topics=topics
         )
         self._producer = self._startable = self._transactions
+
+    @property
+    def end_hooks(self) -> list[EndTransactionHook]:
+        """The hooks called before each decision is sent to a broker, on the event loop."""
+        return self._transactions.end_hooks
 
     def send_in_transaction(
         self, message: Message, argument: object = None

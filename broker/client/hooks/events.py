@@ -1,15 +1,21 @@
 """The events that hooks receive; a hook must not block and must not raise.
 
-**Source:** RocketMQ ``SendMessageContext``, ``ConsumeMessageContext``.
+**Source:** RocketMQ ``SendMessageContext``, ``ConsumeMessageContext``, ``EndTransactionContext``.
 """
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from broker.client.results import SendResult
+from broker.client.results import LocalTransactionState, SendResult
 from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt
+
+log = logging.getLogger("broker.client")
+
+Event = TypeVar("Event")
 
 
 class SendEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +56,37 @@ class ConsumeEvent(msgspec.Struct, frozen=True, kw_only=True):
     context_code: int = 0
 
 
+class EndTransactionEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One decision about a half message, before it is sent to the broker at ``address``.
+
+    ``from_check`` whether the broker asked for it, ``at_ms`` epoch ms.
+    """
+
+    group: str
+    topic: str
+    msg_id: str
+    tags: str
+    keys: str
+    address: str
+    region_id: str
+    transaction_id: str
+    state: LocalTransactionState
+    from_check: bool
+    at_ms: int
+
+
 SendHook = Callable[[SendEvent], None]
 ConsumeHook = Callable[[ConsumeEvent], None]
+EndTransactionHook = Callable[[EndTransactionEvent], None]
 
 NORMAL_MSG, TRANS_MSG_HALF, TRANS_MSG_COMMIT, DELAY_MSG, ORDER_MSG = range(5)
 SUCCESS, TIME_OUT, EXCEPTION, RETURNED_NULL, FAILED = range(5)
+
+
+def run_hooks(hooks: Iterable[Callable[[Event], None]], event: Event, name: str) -> None:
+    """Call the hooks; one that fails is logged by its ``name`` and does not disturb the others."""
+    for hook in hooks:
+        try:
+            hook(event)
+        except Exception:  # code of the application: anything may be raised
+            log.exception("%s hook failed", name)

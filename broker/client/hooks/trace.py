@@ -4,7 +4,7 @@ A hidden producer writes them in batches; it is never traced itself. Records tha
 sent are counted in ``dropped``: tracing must not slow down or fail the traffic.
 
 **Source:** RocketMQ ``AsyncTraceDispatcher``, ``SendMessageTraceHookImpl``,
-``ConsumeMessageTraceHookImpl``.
+``ConsumeMessageTraceHookImpl``, ``EndTransactionTraceHookImpl``.
 """
 
 import asyncio
@@ -12,8 +12,13 @@ import logging
 from collections import deque
 
 from broker.client.config import ClientConfig, ProducerConfig
-from broker.client.hooks.events import ConsumeEvent, SendEvent
-from broker.client.hooks.trace_format import encode_consume, encode_publish, keys_of
+from broker.client.hooks.events import ConsumeEvent, EndTransactionEvent, SendEvent
+from broker.client.hooks.trace_format import (
+    encode_consume,
+    encode_end_transaction,
+    encode_publish,
+    keys_of,
+)
 from broker.client.publish.async_producer import AsyncProducer
 from broker.common.topic import TRACE_TOPIC
 from broker.errors import RocketMQError
@@ -34,9 +39,10 @@ TRACE_GROUP = "_INNER_TRACE_PRODUCER"
 
 
 class MessageTrace:
-    """Collects events; pass :meth:`sent` and :meth:`consumed` as hooks, start and stop it.
+    """Collects events; pass :meth:`sent`, :meth:`consumed` and :meth:`ended` as hooks.
 
-    ``topic`` must exist, as it does on a broker with ``traceTopicEnable=true``.
+    Start it before the traffic and stop it afterwards. ``topic`` must exist, as it does on a
+    broker with ``traceTopicEnable=true``.
     """
 
     def __init__(
@@ -65,6 +71,10 @@ class MessageTrace:
         """Trace the start or the end of a listener call."""
         if event.queue.topic != self._topic:
             self._add(encode_consume(event, self._host), keys_of(event))
+
+    def ended(self, event: EndTransactionEvent) -> None:
+        """Trace the decision about a half message."""
+        self._add(encode_end_transaction(event), keys_of(event))
 
     def _add(self, record: str, keys: set[str]) -> None:
         if self._closing or len(self._records) >= QUEUE_LIMIT:

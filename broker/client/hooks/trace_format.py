@@ -8,11 +8,18 @@ Pub         time region group topic msgId tags keys storeHost bodyLength cost ms
             success clientHost
 SubBefore   time region group requestId msgId retryTimes keys clientHost
 SubAfter    requestId msgId cost success keys contextCode time group
+EndTransaction
+            time region group topic msgId tags keys storeHost msgType transactionId state fromCheck
 
 **Source:** RocketMQ ``TraceDataEncoder#encoderFromContextBean``.
 """
 
-from broker.client.hooks.events import ConsumeEvent, SendEvent
+from broker.client.hooks.events import (
+    TRANS_MSG_COMMIT,
+    ConsumeEvent,
+    EndTransactionEvent,
+    SendEvent,
+)
 from broker.message.message import PROPERTY_KEYS, PROPERTY_MSG_REGION
 
 FIELD, RECORD = "\x01", "\x02"
@@ -89,9 +96,28 @@ def encode_consume(event: ConsumeEvent, client_host: str) -> str:
     return "".join(parts)
 
 
-def keys_of(event: SendEvent | ConsumeEvent) -> set[str]:
+def encode_end_transaction(event: EndTransactionEvent) -> str:
+    """Return the record of a decision; the type is that of a commit for each state, as in Java."""
+    return _record(
+        "EndTransaction",
+        event.at_ms,
+        event.region_id or DEFAULT_REGION,
+        event.group,
+        event.topic,
+        event.msg_id,
+        event.tags,
+        event.keys,
+        event.address,
+        TRANS_MSG_COMMIT,
+        event.transaction_id,
+        event.state.name,
+        _flag(event.from_check),
+    )
+
+
+def keys_of(event: SendEvent | ConsumeEvent | EndTransactionEvent) -> set[str]:
     """Return the index keys of a record: message ids and the user's keys."""
-    if isinstance(event, SendEvent):
+    if not isinstance(event, ConsumeEvent):
         return {event.msg_id, *event.keys.split()}
     found: set[str] = set()
     for message in event.messages:

@@ -16,6 +16,7 @@ from broker.client.hooks.events import (
     TRANS_MSG_HALF,
     SendEvent,
     SendHook,
+    run_hooks,
 )
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.instance.registry import acquire_instance, release_instance
@@ -413,11 +414,7 @@ class AsyncProducer(AsyncStartable):
             result=result,
             error=error,
         )
-        for hook in self.send_hooks:
-            try:
-                hook(event)
-            except Exception:  # code of the application: anything may be raised
-                log.exception("%s: a send hook failed", self.group)
+        run_hooks(self.send_hooks, event, f"{self.group}: a send")
 
     async def _deliver(
         self,

@@ -18,6 +18,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from broker.client.config import ClientConfig, ProducerConfig
+from broker.client.hooks.events import EndTransactionEvent, EndTransactionHook, run_hooks
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.listener.listener_pool import is_coroutine_listener
 from broker.client.namespace import without_namespace
@@ -27,6 +28,8 @@ from broker.common.clock import Clock
 from broker.errors import ClientError, RocketMQError
 from broker.message.message import (
     PROPERTY_DELAY_TIME_LEVEL,
+    PROPERTY_KEYS,
+    PROPERTY_MSG_REGION,
     PROPERTY_PRODUCER_GROUP,
     PROPERTY_TRANSACTION_ID,
     PROPERTY_TRANSACTION_PREPARED,
@@ -96,6 +99,7 @@ class AsyncTransactionProducer(AsyncProducer):
     ) -> None:
         super().__init__(group, client, config, topics=topics, clock=clock, instance=instance)
         self.listener = listener
+        self.end_hooks: list[EndTransactionHook] = []
         self._check_slots = asyncio.Semaphore(CHECK_THREADS)
         self._waiting_checks = 0
 
@@ -123,7 +127,6 @@ class AsyncTransactionProducer(AsyncProducer):
         message.properties[PROPERTY_TRANSACTION_PREPARED] = "true"
         message.properties[PROPERTY_PRODUCER_GROUP] = self.group
         result = await self.send(message)
-        remark = None
         if result.send_status is SendStatus.SEND_OK:
             message.properties[PROPERTY_TRANSACTION_ID] = result.transaction_id or result.msg_id
             try:
@@ -131,22 +134,23 @@ class AsyncTransactionProducer(AsyncProducer):
                 state = await _decide(execute, message, argument)
             except _RAISED as error:
                 log.warning("%s: the local transaction raised", self.group, exc_info=error)
-                state, remark = LocalTransactionState.UNKNOWN, repr(error)
+                state = LocalTransactionState.UNKNOWN
         else:
             state = LocalTransactionState.ROLLBACK_MESSAGE
         try:
-            await self._end(result, state, remark)
+            await self._end(message, result, state)
         except RocketMQError as error:  # the broker will ask
             log.warning("%s: end of transaction not sent: %s", self.group, error.message)
         return TransactionSendResult(send_result=result, local_transaction_state=state)
 
     async def _end(
-        self, result: SendResult, state: LocalTransactionState, remark: str | None
+        self, message: Message, result: SendResult, state: LocalTransactionState
     ) -> None:
         address = self.instance.routes.master(result.message_queue.broker_name)
         if address is None:
             raise ClientError(f"broker {result.message_queue.broker_name} has no master")
         _, _, physical_offset = parse_offset_msg_id(result.offset_msg_id)
+        self._run_end_hooks(message, address, state, msg_id=result.msg_id)
         await self.instance.api.oneway(
             address,
             RequestCode.END_TRANSACTION,
@@ -178,6 +182,8 @@ class AsyncTransactionProducer(AsyncProducer):
             state = LocalTransactionState.UNKNOWN
         finally:
             self._waiting_checks -= 1
+        msg_id = message.uniq_key or header.msg_id or message.offset_msg_id
+        self._run_end_hooks(message, address, state, msg_id=msg_id, from_check=True)
         await self.instance.api.oneway(
             address,
             RequestCode.END_TRANSACTION,
@@ -187,10 +193,42 @@ class AsyncTransactionProducer(AsyncProducer):
             commit_log_offset=header.commit_log_offset,
             commit_or_rollback=state.value,
             from_transaction_check=True,
-            msg_id=message.uniq_key or header.msg_id or message.offset_msg_id,
+            msg_id=msg_id,
             transaction_id=header.transaction_id,
             bname=header.bname,
         )
+
+    def _run_end_hooks(
+        self,
+        message: Message | MessageExt,
+        address: str,
+        state: LocalTransactionState,
+        *,
+        msg_id: str,
+        from_check: bool = False,
+    ) -> None:
+        """Call the hooks.
+
+        **Source:** RocketMQ ``DefaultMQProducerImpl#doExecuteEndTransactionHook``: the transaction
+        id is the unique key.
+        """
+        if not self.end_hooks:
+            return
+        properties = message.properties
+        event = EndTransactionEvent(
+            group=self.group,
+            topic=self.wire_topic(message.topic),
+            msg_id=msg_id,
+            tags=message.tags or "",
+            keys=properties.get(PROPERTY_KEYS, ""),
+            address=address,
+            region_id=properties.get(PROPERTY_MSG_REGION, ""),
+            transaction_id=message.uniq_key or "",
+            state=state,
+            from_check=from_check,
+            at_ms=self.clock.now_ms(),
+        )
+        run_hooks(self.end_hooks, event, f"{self.group}: an end-of-transaction")
 
 
 async def _decide(

@@ -7,11 +7,16 @@ import msgspec
 import pytest
 
 from broker.client.hooks.events import ConsumeEvent, SendEvent
-from broker.client.hooks.trace_format import encode_consume, encode_publish, keys_of
+from broker.client.hooks.trace_format import (
+    encode_consume,
+    encode_end_transaction,
+    encode_publish,
+    keys_of,
+)
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from mqadmin.system_topics.trace import MESSAGE_TYPES, RETURN_TYPES, TraceRow, decode_trace
-from tests.support.trace_events import QUEUE, SENT
+from tests.support.trace_events import ENDED, QUEUE, SENT
 
 CLIENT = "10.0.0.9@7#1"
 
@@ -83,6 +88,15 @@ def test_the_end_of_a_call_has_the_name_of_its_result(code: int) -> None:
     (row,) = rows(encode_consume(event, CLIENT))
     assert (row.trace_type, row.status, row.cost_ms) == ("SubAfter", RETURN_TYPES[code], 30)
     assert (row.group, row.timestamp) == ("g", 1_000)
+
+
+def test_the_end_of_a_transaction_arrives_with_every_field() -> None:
+    (row,) = rows(encode_end_transaction(ENDED))
+    assert (row.trace_type, row.timestamp, row.group) == ("EndTransaction", 1_000, "pg")
+    assert (row.topic, row.msg_id, row.tags, row.keys) == ("T", "KEY", "A", ["k1", "k2"])
+    assert (row.store_host, row.region_id) == ("1.2.3.4:5", "Region")
+    assert (row.transaction_id, row.transaction_state) == ("TX", "ROLLBACK_MESSAGE")
+    assert (row.from_check, row.message_type) == (True, "transactionCommit")
 
 
 def test_a_row_is_found_by_every_key_under_which_its_record_is_indexed() -> None:

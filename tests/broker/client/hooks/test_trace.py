@@ -17,6 +17,7 @@ from broker.client.publish.async_producer import AsyncProducer
 from broker.message.message import Message
 from tests.support.fake_cluster import FakeCluster
 from tests.support.group_member import Member, wait_until
+from tests.support.trace_events import ENDED
 from tests.support.virtual_time import run_virtual
 
 TOPIC = "RMQ_SYS_TRACE_TOPIC"
@@ -76,6 +77,17 @@ def test_listener_calls_are_traced_twice() -> None:
         records = b"".join(cluster.messages(TOPIC)).decode().split("\x02")
         kinds = [one.split("\x01")[0] for one in records if result.msg_id in one]
         assert sorted(kinds) == ["Pub", "SubAfter", "SubBefore"]
+
+    run(work)
+
+
+def test_the_decision_about_a_half_message_is_traced() -> None:
+    async def work(cluster: FakeCluster, producer: AsyncProducer, trace: MessageTrace) -> None:
+        trace.ended(ENDED)
+        await trace.flush()
+        (message,) = [one for one in cluster.brokers["broker-a"].log if one.topic == TOPIC]
+        assert message.body.startswith(b"EndTransaction\x01")
+        assert set(message.keys) == {"KEY", "k1", "k2"}
 
     run(work)
 

@@ -5,10 +5,15 @@ from typing import Any
 import msgspec
 
 from broker.client.hooks.events import ConsumeEvent
-from broker.client.hooks.trace_format import encode_consume, encode_publish, keys_of
+from broker.client.hooks.trace_format import (
+    encode_consume,
+    encode_end_transaction,
+    encode_publish,
+    keys_of,
+)
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
-from tests.support.trace_events import QUEUE, SENT
+from tests.support.trace_events import ENDED, QUEUE, SENT
 
 
 def fields(text: str) -> list[list[str]]:
@@ -59,6 +64,17 @@ def test_the_end_of_a_call_divides_its_cost_by_the_messages() -> None:
     ]
 
 
+def test_the_end_of_a_transaction_has_thirteen_fields() -> None:
+    (record,) = fields(encode_end_transaction(ENDED))
+    fixed = "EndTransaction 1000 Region pg T KEY A k1_k2 1.2.3.4:5 2 TX {state} true"
+    expected = fixed.format(state="ROLLBACK_MESSAGE").split()
+    assert record == ["k1 k2" if one == "k1_k2" else one for one in expected]
+    first = msgspec.structs.replace(ENDED, region_id="", from_check=False)
+    (record,) = fields(encode_end_transaction(first))
+    assert (record[2], record[12]) == ("DefaultRegion", "false")
+
+
 def test_records_are_indexed_by_ids_and_keys() -> None:
+    assert keys_of(ENDED) == {"KEY", "k1", "k2"}
     assert keys_of(SENT) == {"KEY", "k1", "k2"}
     assert keys_of(consumed()) == {"KEY1", "KEY2", "k"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.client.hooks.events import EndTransactionEvent
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.publish.transaction import MAX_WAITING_CHECKS, AsyncTransactionProducer
 from broker.client.results import LocalTransactionState, SendStatus
@@ -187,6 +188,34 @@ def test_a_check_is_answered_to_the_broker_that_asked(result: Any, code: str) ->
 
     listener = Listener(result)
     run(listener, work)
+
+
+def test_hooks_get_each_decision_and_one_that_fails_disturbs_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(event: EndTransactionEvent) -> None:
+        raise ValueError("broken hook")
+
+    async def work(broker: FakeBroker, producer: AsyncTransactionProducer) -> None:
+        events: list[EndTransactionEvent] = []
+        producer.end_hooks += [broken, events.append]
+        message = Message("T", b"x", tags="A", keys="k1 k2")
+        await producer.send_in_transaction(message)
+        await ask(producer, broker)
+        sent, checked = events
+        assert (sent.group, sent.topic, sent.tags, sent.keys) == ("pg", "T", "A", "k1 k2")
+        assert sent.msg_id == sent.transaction_id == message.uniq_key
+        assert (sent.state, sent.from_check, sent.address) == (COMMIT, False, broker.address)
+        assert (checked.msg_id, checked.transaction_id) == ("THE KEY", "THE KEY")
+        assert (checked.state, checked.from_check, checked.address) == (
+            COMMIT,
+            True,
+            broker.address,
+        )
+        assert len(ends(broker)) == 2
+
+    run(Listener(COMMIT), work)
+    assert caplog.text.count("pg: an end-of-transaction hook failed") == 2
 
 
 @pytest.mark.parametrize(
