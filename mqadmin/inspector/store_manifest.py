@@ -86,7 +86,7 @@ def read_queue_ends(store: StoreDirectory) -> StoreManifest:
     if data is None:
         return StoreManifest()
     try:
-        content: dict[str, Any] = msgspec.json.decode(data)
+        content: dict[str, Any] = json.loads(data)
         sizes = [*content.get("sizes", ()), 0, 0, 0, 0, 0]
         return StoreManifest(
             log_min=int(content.get("logMin", -1)),

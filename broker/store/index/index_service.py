@@ -70,7 +70,7 @@ class IndexService:
         With ``sizes_are_default`` the numbers of slots and entries are taken from ``noted``, if
         present, or derived from a file. StoreError for a file that is too long, and for one that is
         too short unless it was truncated: after a crash, or if the configured size is confirmed, or
-        if it is the only file and does not show other settings.
+        if it is the only file, nothing is noted, and it does not show other slots.
         """
         lengths = {
             name: self.disk.size(os.path.join(self.folder, name))
@@ -90,7 +90,7 @@ class IndexService:
         known = (
             size in lengths.values()
             or list(noted) == [self.slots, self.entries]
-            or (len(lengths) == 1 and self._may_be_truncated(*lengths))
+            or (not noted and len(lengths) == 1 and self._may_be_truncated(*lengths))
         )
         self._survey = []
         for name, length in lengths.items():
