@@ -15,6 +15,7 @@ from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from broker.store.format.consumequeue import BATCH_UNIT_SIZE, EXT_FILE_SIZE, UNIT_SIZE
+from broker.store.format.state import FILE
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFileQueue
 from broker.store.logfile.mapped_file_limit import MappedFileLimit, max_mapped_files
@@ -218,13 +219,17 @@ class ConsumeQueueStore:
         return size
 
     def _folders(self, base: str) -> Iterator[tuple[str, int]]:
-        """(topic, queue id) of every queue folder below ``base``."""
+        """(topic, queue id) of every queue folder below ``base``; StoreError for a file as one."""
         for topic_name, is_folder in self.disk.list(base):
             if is_folder:
                 for name, is_queue in self.disk.list(os.path.join(base, topic_name)):
                     queue_id = parse_number(name, 0, INT32_MAX)
-                    if is_queue and queue_id is not None and str(queue_id) == name:
-                        yield topic_name, queue_id
+                    if queue_id is None or str(queue_id) != name:
+                        continue
+                    if not is_queue:
+                        path = os.path.join(base, topic_name, name)
+                        raise StoreError(f"{path}: {FILE.cause}", FILE.hint, path=path)
+                    yield topic_name, queue_id
 
     def max_physical_offset(self) -> int:
         """Largest physical end of a record that a queue refers to, -1 if no queue has units."""

@@ -76,10 +76,11 @@ def wrong_type(folder: str, name: str, *, is_folder: bool, exists: bool) -> Wron
         return WrongType("is a link to a missing target", "restore the target or remove the link")
     if is_folder == wants_folder:
         return None
-    return DIRECTORY if is_folder else WrongType("is not a directory", "move the file away")
+    return DIRECTORY if is_folder else FILE
 
 
 DIRECTORY: Final = WrongType("is a directory, not a file", "move the directory away")
+FILE: Final = WrongType("is not a directory", "move the file away")
 
 
 def encode_abort(pid: int | None = None) -> bytes:

@@ -25,7 +25,15 @@ FILES = (
     "config/topics.json.bak",
     "config/timercheck",
 )
-DIRECTORIES = ("commitlog", "consumequeue", "batchconsumequeue", "index", "timerlog", "config")
+DIRECTORIES = (
+    "commitlog",
+    "consumequeue",
+    "batchconsumequeue",
+    "index",
+    "timerlog",
+    "config",
+    "consumequeue/T/0",
+)
 
 Move = Callable[[str], Path]
 
