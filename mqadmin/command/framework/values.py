@@ -23,12 +23,20 @@ _REFUSED_PROPERTIES = {
     "TRAN_MSG": "leave it out: no producer would end this transaction",
 }
 
-# Reserved names of which senders set the value, without an option of their own in each command.
-_ACCEPTED_PROPERTIES = {
-    *("BUYER_ID", "CHECK_IMMUNITY_TIME_IN_SECONDS", "INNER_MULTI_DISPATCH", "INSTANCE_ID"),
-    *("RETRY_TOPIC", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS", "TRACE_CONTEXT"),
-    *("WAIT", "__SHARDINGKEY"),
+# Reserved names that only brokers and clients set. Senders set the others, such as WAIT, by hand.
+_INTERNAL_PROPERTIES = {
+    *("1ST_POP_TIME", "ARRIVE_TIME", "BORN_TIMESTAMP", "CLUSTER", "CONSUME_START_TIME"),
+    *("CORRECTION_FLAG", "CORRELATION_ID", "DLQ_ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_TOPIC"),
+    *("DUP_INFO", "EXTEND_UNIQ_INFO", "INNER_BASE", "INNER_MULTI_QUEUE_OFFSET", "INNER_NUM"),
+    *("MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET", "MQ2_FLAG", "MSG_REGION", "MSG_TYPE"),
+    *("ORIGIN_MESSAGE_ID", "PGROUP", "POP_CK", "POP_CK_OFFSET", "PROPERTY_FORWARD_QUEUE_ID"),
+    *("PUSH_REPLY_TIME", "REAL_QID", "REAL_TOPIC", "RECONSUME_TIME", "REDIRECT"),
+    *("REPLY_TO_CLIENT", "TIMER_DELAY_LEVEL", "TIMER_DEL_UNIQKEY", "TIMER_DEQUEUE_MS"),
+    *("TIMER_ENQUEUE_MS", "TIMER_OUT_MS", "TIMER_ROLL_TIMES", "TRACE_ON"),
+    *("TRANSACTION_CHECK_TIMES", "TRANSFER_FLAG", "TRAN_PREPARED_QUEUE_OFFSET", "TTL"),
+    *("UNIQ_KEY", "__BORNHOST", "__CRC32#", "__transactionId__"),
 }
+_TRANSIENT_PREFIX = "__RMQ.TRANSIENT."
 
 
 def _with_value_error(parse: Callable[[str], int], text: str) -> int:
@@ -191,13 +199,11 @@ def attribute(text: str) -> str:
 
 def user_property(text: str) -> str:
     """Check a user property ``name=value`` of a message to send."""
-    from broker.message.message import RESERVED_PROPERTIES, TRANSIENT_PREFIX
-
     name = pair(text).partition("=")[0]
-    reserved = name in RESERVED_PROPERTIES - _ACCEPTED_PROPERTIES
-    if reserved or name.startswith(TRANSIENT_PREFIX):
-        step = _REFUSED_PROPERTIES.get(name, "only brokers and clients set it")
-        raise ValueError(f"{name} is a property of RocketMQ: {step}")
+    if name in _REFUSED_PROPERTIES:
+        raise ValueError(f"{name} is a property of RocketMQ: {_REFUSED_PROPERTIES[name]}")
+    if name in _INTERNAL_PROPERTIES or name.startswith(_TRANSIENT_PREFIX):
+        raise ValueError(f"{name} is a property of RocketMQ: only brokers and clients set it")
     return text
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.message.message import RESERVED_PROPERTIES
 from mqadmin.command.framework import values
 
 
@@ -200,3 +201,18 @@ def test_a_pair_has_a_name_and_an_equals_sign(text: str) -> None:
 @pytest.mark.parametrize(("text", "bits"), [("r", 4), ("w", 2), ("rw", 6), ("2", 2), ("6", 6)])
 def test_permissions_by_word_and_by_number(text: str, bits: int) -> None:
     assert values.perm(text) == bits
+
+
+def test_the_reserved_properties_that_are_accepted_are_those_that_senders_set() -> None:
+    accepted = []
+    for name in sorted(RESERVED_PROPERTIES):
+        try:
+            values.user_property(f"{name}=1")
+        except ValueError:
+            continue
+        accepted.append(name)
+    assert accepted == [
+        *("BUYER_ID", "CHECK_IMMUNITY_TIME_IN_SECONDS", "INNER_MULTI_DISPATCH", "INSTANCE_ID"),
+        *("RETRY_TOPIC", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"),
+        *("TRACE_CONTEXT", "WAIT", "__SHARDINGKEY"),
+    ]
