@@ -217,18 +217,18 @@ class BatchConsumeQueue(ConsumeQueue):
     def sync(self) -> None:
         """Wait until the queue's units are on the disk; for the flushing thread."""
         self.dirty = False
+        clears = self._clears
         end = self._units * BATCH_UNIT_SIZE
         for file in list(self.files.files):
-            unsynced = file.start + file.size > self.flushed_bytes or not file.named
-            if unsynced and file.start < end:
+            if file.start + file.size > self.flushed_bytes and file.start < end:
                 file.sync()
-        self.flushed_bytes = end
+        self._note_flushed(end, clears)
 
     def clear(self) -> None:
         """Remove all units; the queue then starts at offset 0."""
         self._cut_units(0)
         self.min_offset = 0
-        self.checked = (0, 0)
+        self._cleared()
 
     def destroy(self) -> None:
         """Remove the queue's folder."""

@@ -7,6 +7,7 @@ A queue's units form an array: unit q is at byte 20 x q of its files. Only dispa
 **Source:** RocketMQ ConsumeQueue, ConsumeQueueStore.
 """
 
+import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -30,6 +31,9 @@ _PACK_INTO: Final = UNIT_STRUCT.pack_into
 UNPACK_FROM: Final = UNIT_STRUCT.unpack_from
 _ITER_UNPACK: Final = UNIT_STRUCT.iter_unpack
 Unit = tuple[int, int, int]
+
+# Held while a queue is cleared, and while the flushing thread sets a flushed position.
+_clear_lock: Final = threading.Lock()
 
 
 class Topic:
@@ -82,6 +86,7 @@ class ConsumeQueue:
     """
 
     __slots__ = (
+        "_clears",
         "_file",
         "_limit",
         "_on_dirty",
@@ -124,6 +129,7 @@ class ConsumeQueue:
         self.checked = (0, 0)
         # The tags codes of units may be addresses of extension units; None: never.
         self.ext: ConsumeQueueExt | None = None
+        self._clears = 0
         self._on_dirty = on_dirty
         self._size = files.file_size
         self._file: MappedFile | None = None
@@ -423,15 +429,20 @@ class ConsumeQueue:
     def sync(self) -> None:
         """Wait until the queue's units are on the disk; for the flushing thread."""
         self.dirty = False
+        clears = self._clears
         if self.ext is not None:
             self.ext.sync()  # before the units that refer to it
         end = self.max_offset * UNIT_SIZE
         for file in list(self.files.files):
-            # A file without a synced name is newer than ``flushed_bytes`` if the queue was cleared.
-            unsynced = file.start + file.size > self.flushed_bytes or not file.named
-            if unsynced and file.start < end:
+            if file.start + file.size > self.flushed_bytes and file.start < end:
                 file.sync()
-        self.flushed_bytes = end
+        self._note_flushed(end, clears)
+
+    def _note_flushed(self, end: int, clears: int) -> None:
+        """Set the flushed position, unless the queue was cleared during the sync."""
+        with _clear_lock:
+            if clears == self._clears:
+                self.flushed_bytes = end
 
     def close(self) -> None:
         """Close the files."""
@@ -462,7 +473,13 @@ class ConsumeQueue:
         """Remove all units; the queue then starts at offset 0."""
         self.truncate_units(0)
         self.min_offset = self.reserved_offset = 0
+        self._cleared()
+
+    def _cleared(self) -> None:
         self.checked = (0, 0)
+        with _clear_lock:
+            self._clears += 1
+            self.flushed_bytes = 0
 
     def destroy(self) -> None:
         """Remove the queue's folder."""

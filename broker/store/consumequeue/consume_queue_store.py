@@ -60,10 +60,8 @@ class ConsumeQueueStore:
         if topic is None:
             topic = self.topics[name] = Topic(name)
             self.topics_by_data[topic.data] = topic
-            if is_lmq_topic(name):
-                self.lmq_count += 1  # its offsets come from properties, which clients may set
-            else:
-                topic.on_recreated = self.restart_topic
+            self.lmq_count += is_lmq_topic(name)
+            topic.on_recreated = self.restart_topic
         return topic
 
     def restart_topic(self, topic: Topic, physical_offset: int) -> None:

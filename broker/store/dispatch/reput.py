@@ -440,10 +440,10 @@ class ReputService:
 
         **Source:** RocketMQ ConsumeQueue#putMessagePositionInfoWrapper.
         """
-        queue = request.queue
+        queue, place = request.queue, (request.queue_offset, request.physical_offset)
         if not self.queues.ext_enabled or queue.ext is None:
             return code
-        if request.queue_offset < queue.max_offset:
+        if place[0] < queue.max_offset and not queue.restarts(*place):
             return code  # the queue has the unit already
         bits = b""
         if self.calculate_bit_map is not None:

@@ -1,8 +1,8 @@
 """Determine which records belong to a deleted topic when the topic was recreated.
 
-Our broker records the physical offset of a deletion in ``queueEnds.json``. A Java broker
-records nothing: its deletions show in queues whose offsets restart at 0 after older records with the
-same offsets. Records of a deleted topic are neither damaged nor restored.
+Our broker records the physical offset of a deletion in ``queueEnds.json``. A Java broker records
+nothing: its deletions show in queues whose offsets restart at 0 after older records with the same
+offsets. Records of a deleted topic are neither damaged nor restored.
 """
 
 from mqadmin.inspector.verify.queue_checks import TAGS, Queue, QueueTable, Run
