@@ -222,7 +222,7 @@ class BatchConsumeQueue(ConsumeQueue):
         for file in list(self.files.files):
             if file.start + file.size > self.flushed_bytes and file.start < end:
                 file.sync()
-        self._note_flushed(end, clears)
+        self._flushed = clears, end
 
     def clear(self) -> None:
         """Remove all units; the queue then starts at offset 0."""

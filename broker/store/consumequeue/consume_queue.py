@@ -7,7 +7,6 @@ A queue's units form an array: unit q is at byte 20 x q of its files. Only dispa
 **Source:** RocketMQ ConsumeQueue, ConsumeQueueStore.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -31,9 +30,6 @@ _PACK_INTO: Final = UNIT_STRUCT.pack_into
 UNPACK_FROM: Final = UNIT_STRUCT.unpack_from
 _ITER_UNPACK: Final = UNIT_STRUCT.iter_unpack
 Unit = tuple[int, int, int]
-
-# Held while a queue is cleared, and while the flushing thread sets a flushed position.
-_clear_lock: Final = threading.Lock()
 
 
 class Topic:
@@ -88,6 +84,7 @@ class ConsumeQueue:
     __slots__ = (
         "_clears",
         "_file",
+        "_flushed",
         "_limit",
         "_on_dirty",
         "_position",
@@ -96,7 +93,6 @@ class ConsumeQueue:
         "dirty",
         "ext",
         "files",
-        "flushed_bytes",
         "max_offset",
         "max_physical_offset",
         "min_offset",
@@ -123,18 +119,30 @@ class ConsumeQueue:
         self.reserved_offset = 0
         self.max_physical_offset = -1
         self.dirty = False
-        self.flushed_bytes = 0
+        # Number of times that the queue was cleared; that number at the start of the last sync, and
+        # the bytes flushed then: a sync of files that are removed meanwhile does not count.
+        self._clears = 0
+        self._flushed = 0, 0
         self.named = False
         # Queue offsets (begin, end) whose records pulls have compared with their position.
         self.checked = (0, 0)
         # The tags codes of units may be addresses of extension units; None: never.
         self.ext: ConsumeQueueExt | None = None
-        self._clears = 0
         self._on_dirty = on_dirty
         self._size = files.file_size
         self._file: MappedFile | None = None
         # In the current file: position of the next unit, and end of the space reserved for units.
         self._position = self._limit = self._size
+
+    @property
+    def flushed_bytes(self) -> int:
+        """Bytes of units that are on the disk."""
+        clears, end = self._flushed
+        return end if clears == self._clears else 0
+
+    @flushed_bytes.setter
+    def flushed_bytes(self, end: int) -> None:
+        self._flushed = self._clears, end
 
     def note_checked(self, begin: int, end: int) -> None:
         """Note that the records of these queue offsets are at their position, or hidden."""
@@ -436,13 +444,7 @@ class ConsumeQueue:
         for file in list(self.files.files):
             if file.start + file.size > self.flushed_bytes and file.start < end:
                 file.sync()
-        self._note_flushed(end, clears)
-
-    def _note_flushed(self, end: int, clears: int) -> None:
-        """Set the flushed position, unless the queue was cleared during the sync."""
-        with _clear_lock:
-            if clears == self._clears:
-                self.flushed_bytes = end
+        self._flushed = clears, end
 
     def close(self) -> None:
         """Close the files."""
@@ -477,9 +479,7 @@ class ConsumeQueue:
 
     def _cleared(self) -> None:
         self.checked = (0, 0)
-        with _clear_lock:
-            self._clears += 1
-            self.flushed_bytes = 0
+        self._clears += 1
 
     def destroy(self) -> None:
         """Remove the queue's folder."""
