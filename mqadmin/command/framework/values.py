@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from broker.common.java import INT32_MAX, INT64_MAX
 from broker.common.times import parse_duration_ms, parse_time_ms, parse_time_range
 from broker.errors import RocketMQError
 from mqadmin.output.view import FORMATS, JSONPATH, PROMETHEUS, query_of
 
 NOW_WORD = "now"
+# As in broker.common.java, which completion does not load.
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 
 # Properties that are not set by name, and the next step.
 _REFUSED_PROPERTIES = {
