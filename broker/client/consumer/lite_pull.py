@@ -142,7 +142,7 @@ class AsyncLitePullConsumer(AsyncStartable):
                 self.group,
                 self.config,
                 self,
-                offsets=offsets,
+                offsets=None,
                 stats=self.stats,
                 orderly=False,
             ),

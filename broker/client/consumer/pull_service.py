@@ -82,7 +82,10 @@ class PullOwner(Protocol):
 
 
 class PullService:
-    """The pull loops of one push consumer."""
+    """The pull loops of one consumer; pulls carry an offset to commit if there are ``offsets``.
+
+    A lite pull consumer has none: the broker may execute a pull after a later commit.
+    """
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class PullService:
         config: ConsumerConfig,
         owner: PullOwner,
         *,
-        offsets: OffsetStore,
+        offsets: OffsetStore | None,
         stats: ConsumerStats,
         orderly: bool,
     ) -> None:
@@ -188,7 +191,9 @@ class PullService:
         subscription = self._owner.subscription(queue.topic)
         if subscription is None:
             raise ClientError(f"topic {queue.topic} is not subscribed")
-        committed = 0 if is_slave else self._offsets.offset_of_pull(queue)
+        committed = 0
+        if self._offsets is not None and not is_slave:
+            committed = self._offsets.offset_of_pull(queue)
         flag = sysflag.PULL_SUSPEND
         if committed > 0:
             flag |= sysflag.PULL_COMMIT_OFFSET

@@ -12,7 +12,9 @@ from broker.client.consumer.lite_pull import AsyncLitePullConsumer
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.message_queue import MessageQueue
+from broker.common.sysflag import PULL_COMMIT_OFFSET
 from broker.errors import ClientError
+from broker.remoting.protocol.codes import RequestCode
 from tests.support.fake_cluster import FakeCluster
 from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
@@ -90,6 +92,28 @@ def test_without_auto_commit_only_commit_commits() -> None:
 
     run(cluster, work, auto_commit=False)
     assert sorted(stored(cluster).values()) == [4]  # the shutdown commits nothing either
+
+
+@pytest.mark.parametrize("auto_commit", [True, False])
+def test_pulls_carry_no_offset_to_commit(auto_commit: bool) -> None:
+    """As in Java: a broker could execute such a pull after a later commit."""
+    cluster = cluster_of(messages=4)
+
+    async def work(consumer: AsyncLitePullConsumer) -> None:
+        assert len(await drain(consumer)) == 4
+        await consumer.commit()
+        await asyncio.sleep(40)  # the pulls after the commit
+
+    run(cluster, work, auto_commit=auto_commit)
+    assert set(stored(cluster).values()) == {2}
+    pulls = [
+        call
+        for broker in cluster.brokers.values()
+        for call in broker.calls
+        if call.code == RequestCode.PULL_MESSAGE
+    ]
+    assert len(pulls) > len(QUEUES)
+    assert not any(int(call.ext_fields["sysFlag"]) & PULL_COMMIT_OFFSET for call in pulls)
 
 
 def test_polled_messages_are_committed_by_the_shutdown() -> None:
