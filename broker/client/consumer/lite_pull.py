@@ -256,10 +256,8 @@ class AsyncLitePullConsumer(AsyncStartable):
 
         The offset is committed as if the messages before it had been polled.
         """
-        if (
-            wrap_queue(self.client.namespace, queue)
-            not in self._running().rebalancer.process_queues
-        ):
+        owned = self._running().rebalancer.process_queues
+        if wrap_queue(self.client.namespace, queue) not in owned:
             raise ClientError(f"{queue} is not assigned to this consumer")
         first, last = await self._bounds(queue)
         if not first <= offset <= last:

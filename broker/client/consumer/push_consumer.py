@@ -365,9 +365,8 @@ class AsyncPushConsumer(AsyncStartable):
         service.forget(process)
         await self.running_parts().offsets.release(queue)
         locks = self.running_parts().locks
-        if (
-            process.count or self.state is not ServiceState.RUNNING
-        ):  # a shutdown unlocks all at once
+        # A shutdown unlocks all queues of a broker at once.
+        if process.count or self.state is not ServiceState.RUNNING:
             locks.unlock_later(queue, self.unlock_delay_s)
         else:
             await locks.unlock([queue])

@@ -65,7 +65,7 @@ class BatchConsumeQueue(ConsumeQueue):
         """
         stored, count = time_and_count
         known = physical_offset + size <= self.max_physical_offset
-        if (known or queue_offset < self.max_offset) and not self.restarts(
+        if (known or queue_offset < self.max_offset) and not self.restart_if_recreated(
             queue_offset, physical_offset
         ):
             return False

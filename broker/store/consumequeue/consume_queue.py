@@ -459,10 +459,10 @@ class ConsumeQueue:
         for file in list(self.files.files):
             file.release_mapping()
 
-    def restarts(self, queue_offset: int, physical_offset: int) -> bool:
-        """Whether a record has offset 0 after later ones; all queues of its topic are then empty.
+    def restart_if_recreated(self, queue_offset: int, physical_offset: int) -> bool:
+        """Empty the queues of the topic if a record has offset 0 after later ones; return whether.
 
-        Its topic was deleted and recreated on the master while this slave did not see it. As in
+        The topic was deleted and recreated on the master while this slave did not see it. As in
         recovery, the later record wins.
         """
         if queue_offset or physical_offset < self.max_physical_offset:
@@ -493,7 +493,7 @@ class ConsumeQueue:
     def _place(self, queue_offset: int, unit: Unit) -> bool:
         """Advance the end of the queue to ``queue_offset``; False if its unit is already stored."""
         known = unit[0] + unit[1] <= self.max_physical_offset or queue_offset < self.max_offset
-        if known and not self.restarts(queue_offset, unit[0]):
+        if known and not self.restart_if_recreated(queue_offset, unit[0]):
             return False
         if self.max_offset == 0 and queue_offset > 0 and not self.files.find(0):
             self._begin_at(queue_offset)

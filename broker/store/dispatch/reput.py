@@ -443,7 +443,7 @@ class ReputService:
         queue, place = request.queue, (request.queue_offset, request.physical_offset)
         if not self.queues.ext_enabled or queue.ext is None:
             return code
-        if place[0] < queue.max_offset and not queue.restarts(*place):
+        if place[0] < queue.max_offset and not queue.restart_if_recreated(*place):
             return code  # the queue has the unit already
         bits = b""
         if self.calculate_bit_map is not None:
@@ -500,10 +500,10 @@ class ReputService:
                 stored is None
                 or stored[:2] != unit[:2]
                 or (self.compare_codes and stored[2] != unit[2] and not is_ext_address(stored[2]))
-            ) and not self._restarts(queue, queue_offset, stored, unit[0]):
+            ) and not self._restart_if_recreated(queue, queue_offset, stored, unit[0]):
                 queue.truncate_units(queue_offset)
 
-    def _restarts(
+    def _restart_if_recreated(
         self, queue: ConsumeQueue, queue_offset: int, stored: Unit | None, physical_offset: int
     ) -> bool:
         """During recovery: whether a record restarts its topic, whose queues are then empty.
@@ -516,7 +516,7 @@ class ReputService:
             and stored[0] < physical_offset
             and self.has_record is not None
             and self.has_record(queue, queue_offset, stored)
-            and queue.restarts(queue_offset, physical_offset)
+            and queue.restart_if_recreated(queue_offset, physical_offset)
         )
 
     def _append_lmq(self, request: DispatchRequest, code: int) -> None:
