@@ -173,6 +173,7 @@ class MessageStore:
             self.delay_levels,
             lmq_enabled=config.enable_multi_dispatch,
         )
+        self.reput.is_deleted = self.manifest.is_deleted
         self.flusher = FlushService(
             log,
             config,

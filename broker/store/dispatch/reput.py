@@ -49,7 +49,6 @@ from broker.store.format.consumequeue import (
     UNIT_SIZE,
     ConsumeQueueExtUnit,
     is_ext_address,
-    peek_inner_count,
     peek_tags,
 )
 from broker.store.format.ha import ReplicatedRecord
@@ -93,6 +92,10 @@ class ReputService:
         # crash: after a clean stop the unit may come from a broker with other delay levels.
         self.compare_codes = False
         self.skip: Callable[[Topic, int], bool] | None = None
+        # During recovery: the physical offset before which no queue lacks a unit.
+        self.units_from = 0
+        # Whether a record of a topic, or a unit of a further queue, precedes its deletion.
+        self.is_deleted: Callable[[str, int], bool] = lambda topic, physical_offset: False
         self.has_record: Callable[[ConsumeQueue, int, Unit], bool] | None = None
         self.validator: QueueOffsetValidator | None = None
         self.last_store_timestamp = 0
@@ -187,6 +190,8 @@ class ReputService:
 
     def forget(self, topics: Container[str]) -> None:
         """Skip the pending records of these deleted topics: mark them as rolled back."""
+        if self.lmq_enabled:
+            return  # they keep their units in further queues: _append skips the others
         requests = map(DispatchRequest._make, self._blocks.expanded(self.pending, topics))
         self.pending = [
             request._replace(sys_flag=TRANSACTION_ROLLBACK)
@@ -426,14 +431,17 @@ class ReputService:
 
     def _append(self, request: DispatchRequest, code: int, queue_offset: int) -> None:
         """Add the units of a record to its queue and its further queues."""
-        queue = request.queue
-        if queue.topic.batch:
-            self._append_batch(request, code)
-        else:
-            unit_code = self._ext_code(request, code) if queue.ext is not None else code
-            queue.append(queue_offset, request.physical_offset, request.size, unit_code)
+        queue, physical_offset, size = request.queue, request.physical_offset, request.size
         if self.lmq_enabled:
             self._append_lmq(request, code)
+            if self.is_deleted(queue.topic.name, physical_offset):
+                return  # the record has waited for a flush meanwhile
+        if isinstance(queue, BatchConsumeQueue):
+            stamp = request.store_timestamp, request.messages
+            queue.append_batch(queue_offset, physical_offset, size, code, stamp)
+        else:
+            unit_code = self._ext_code(request, code) if queue.ext is not None else code
+            queue.append(queue_offset, physical_offset, size, unit_code)
 
     def _ext_code(self, request: DispatchRequest, code: int) -> int:
         """Write an extension unit; return its address, or the tags code if it cannot be written.
@@ -467,7 +475,11 @@ class ReputService:
         """During recovery: add a record's unit, unless its topic was deleted."""
         topic = request.queue.topic
         skip = self.skip
-        if not topic.usable or (skip is not None and skip(topic, request.physical_offset)):
+        if not topic.usable:
+            return
+        if skip is not None and skip(topic, request.physical_offset):
+            if self.lmq_enabled and request.physical_offset >= self.units_from:
+                self._append_lmq(request, code)
             return
         if self.validator is not None and not topic.batch:
             self.validator.accept(request, code)
@@ -526,6 +538,8 @@ class ReputService:
         for name, queue_offset in units:
             try:
                 queue = multi_dispatch.queue_of(self.queues, name, request.queue.queue_id)
+                if self.is_deleted(queue.topic.name, physical_offset):
+                    continue
                 lost = queue_offset - queue.max_offset
                 free_bytes = max(0, physical_offset - max(0, queue.max_physical_offset))
                 if lost * RECORD_LEAST > free_bytes * len(units):
@@ -542,21 +556,6 @@ class ReputService:
                     self._notify(queue, queue_offset, code, stored, request.properties)
             except Exception as error:
                 self._quarantine(request, error)
-
-    def _append_batch(self, request: DispatchRequest, code: int) -> None:
-        """Add the unit of a record, which may contain many messages, to a batch queue."""
-        queue = request.queue
-        count = 1
-        if request.sys_flag & INNER_BATCH:
-            count = peek_inner_count(request.properties) or 1
-        assert isinstance(queue, BatchConsumeQueue)
-        queue.append_batch(
-            request.queue_offset,
-            request.physical_offset,
-            request.size,
-            code,
-            (request.store_timestamp, count),
-        )
 
     def _requests(self, limit: int) -> Iterator[DispatchRequest]:
         """Records from ``offset`` up to ``limit``, read from the log."""

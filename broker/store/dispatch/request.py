@@ -6,7 +6,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from broker.common.sysflag import INNER_BATCH
 from broker.store.consumequeue.consume_queue import ConsumeQueue
+from broker.store.format.consumequeue import peek_inner_count
 
 
 class DispatchRequest(NamedTuple):
@@ -29,6 +31,11 @@ class DispatchRequest(NamedTuple):
     def physical_end(self) -> int:
         """Physical offset after the record."""
         return self.physical_offset + self.size
+
+    @property
+    def messages(self) -> int:
+        """Number of messages in the record: several in an inner batch."""
+        return (peek_inner_count(self.properties) or 1) if self.sys_flag & INNER_BATCH else 1
 
 
 class PendingBatch(NamedTuple):

@@ -162,6 +162,7 @@ class Recovery:
             self._cut(end)
             self._reput.recovering = False
             self._reput.skip = self._reput.has_record = self._reput.on_quarantined = None
+            self._reput.units_from = 0
         else:
             self._forget_queues()
             if self._index is not None and self._index.files:
@@ -216,6 +217,7 @@ class Recovery:
         if not 0 <= index_start < start:
             return start
         is_gone = self._check.is_gone
+        self._reput.units_from = start
         self._reput.skip = lambda topic, offset: offset < start or is_gone(topic, offset)
         return max(self._log_files.min_offset, index_start)
 
