@@ -1,9 +1,10 @@
 """SlaveSynchronize: copies the master's tables to a slave: topics, groups, offsets, modes, timers.
 
 Topics and groups are copied when the master's version differs from the last copied one. Consumer
-and delay offsets are merged: the slave keeps entries that the master does not have. They are
-applied only when the slave's log has reached the end that the master's log had after they were
-read: otherwise a slave that becomes the master could skip messages that it never stored.
+and delay offsets are merged: the slave keeps entries that the master does not have, except those of
+topics that were deleted there (or recreated, as its dispatch notices). They are applied only when
+the slave's log has reached the end that the master's log had after they were read: otherwise a
+slave that becomes the master could skip messages that it never stored.
 
 A record of a topic that is not on this disk waits for a copy of the topics (``add_topic``): their
 attributes decide the kind of the queues. Java dispatches it, as a plain queue.
@@ -79,6 +80,8 @@ class SlaveSynchronize:
         self._copying_topics = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._versions: dict[int, Body | None] = {}
+        # Topic → end of its deletion: as of the last copy of the offsets.
+        self._deletions: dict[str, int] = {}
         # Request code → body of the master's last response.
         self.timer_copies: dict[int, bytes] = {}
 
@@ -155,6 +158,7 @@ class SlaveSynchronize:
             for topic in set(table.configs) - set(body.topic_config_table):
                 self.known.discard(topic.encode())
                 table.delete(topic)
+                self._context.offsets.remove_topic(topic)
             table.put_all(body.topic_config_table.values())
             try:
                 await table.persist()
@@ -205,6 +209,11 @@ class SlaveSynchronize:
             await self._fetch(master, RequestCode.GET_ALL_DELAY_OFFSET), RESPONSE_LIMITS
         )
         await self._reach(await self._master_end(master))
+        deletions = context.store.manifest.deleted
+        for topic, end in deletions.items():
+            if self._deletions.get(topic) != end:
+                context.offsets.remove_topic(topic)
+        self._deletions = dict(deletions)
         context.offsets.merge(consumers.offset_table)
         if context.delays is not None:
             context.delays.merge(delays.offset_table)

@@ -1,6 +1,8 @@
 """SlaveSynchronize: tables by version, offsets only up to the slave's log."""
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.server.ha import slave_synchronize
 from broker.server.ha.slave_synchronize import SlaveSynchronize
+from tests.support.desk import Desk
 
 
 class Master:
@@ -85,6 +88,40 @@ def test_a_table_is_copied_again_only_when_its_version_differs(desk, run) -> Non
         assert "Other" in desk.context.topics
 
     run(main())
+
+
+@pytest.fixture
+def of_another(desk, tmp_path: Path) -> Iterator[tuple[SlaveSynchronize, Desk]]:
+    """A slave of another broker: (its copies, the master)."""
+    other = Desk(tmp_path / "master", {})
+    yield SlaveSynchronize(desk.context, Master(other), lambda: "10.0.0.1:10911"), other
+    other.store.shutdown()
+
+
+def test_offsets_of_a_topic_that_the_master_deleted_are_removed(desk, run, of_another) -> None:
+    """They are those of deleted messages: a later topic of that name begins at 0."""
+    desk.topic("Orders")
+    for topic in ("Orders", "Kept"):
+        desk.context.offsets.commit("G", topic, 0, 57)
+    synchronize, _ = of_another
+    run(synchronize.synchronize("10.0.0.1:10911"))
+    assert desk.context.offsets.topics_of("G") == ["Kept"]
+
+
+def test_offsets_of_a_topic_that_was_recreated_are_the_masters(desk, run, of_another) -> None:
+    synchronize, master = of_another
+    for broker in (desk, master):
+        broker.topic("Orders")
+    offsets = desk.context.offsets
+    for group in ("G", "H"):
+        offsets.commit(group, "Orders", 0, 57)
+    master.context.offsets.commit("H", "Orders", 0, 2)
+    desk.store.manifest.add_deletion("Orders", 100)  # as the dispatch of its first new message does
+    run(synchronize.synchronize("10.0.0.1:10911"))
+    assert (offsets.query("G", "Orders", 0), offsets.query("H", "Orders", 0)) == (-1, 2)
+    offsets.commit("G", "Orders", 0, 3)
+    run(synchronize.synchronize("10.0.0.1:10911"))
+    assert offsets.query("G", "Orders", 0) == 3
 
 
 def test_the_mappings_of_static_topics_are_copied(desk, run) -> None:
