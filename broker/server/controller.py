@@ -159,7 +159,6 @@ class BrokerController:
         self._mapping_cleaner = TopicQueueMappingCleanService(self.context)
         self.metrics = MetricsService(self.context)
         self._due: dict[str, float] = {}  # periodic work → when it is due, monotonic ms
-        self._writing: asyncio.Future[None] | None = None  # the last write of progress files
         self._background: set[asyncio.Task[None]] = set()
         self._changed_topics: set[str] = set()
 
@@ -298,6 +297,10 @@ class BrokerController:
         context = self.context
         assert context.files is not None
         context.files.load(context)
+        context.files.progress.sources += [
+            lambda *_: self._pop_files.snapshot_orders(self._pop),
+            lambda *_: self._transactions.snapshot_metrics(),
+        ]
         context.topics.restore_batch_topics(report.batch_topics)
         context.topics.add_system_topics()
         context.groups.add_preset_groups()
@@ -361,7 +364,7 @@ class BrokerController:
         context = self.context
         assert context.files is not None
         await self._persist_tables()
-        await self.progress_written()
+        await context.files.progress.ended()
         try:
             self._pop.flush_buffer()
             context.files.save_progress(context)
@@ -497,7 +500,8 @@ class BrokerController:
         delays = self._is_due("delays", self.store.config.flush_delay_offset_interval)
         metrics = self._is_due("metrics", context.config.transaction_metric_flush_interval)
         if offsets or delays or metrics:
-            self._save_progress(offsets=offsets, delays=delays)
+            assert context.files is not None
+            context.files.progress.write(offsets=offsets, delays=delays)
         if offsets:
             context.topics.retry_write()
             context.groups.retry_write()
@@ -523,32 +527,6 @@ class BrokerController:
         delays_ms = self.store.config.flush_delay_offset_interval
         return max(MIN_TICK_MS, min(TICK_MS, offsets_ms, delays_ms))
 
-    def _save_progress(self, *, offsets: bool, delays: bool) -> None:
-        """Write progress files in a thread: a sync would block the event loop."""
-        assert self._loop is not None
-        assert self.context.files is not None
-        if self._writing is not None and not self._writing.done():
-            return  # the previous write is running: the next interval writes these changes, too
-        jobs = [
-            self.context.files.snapshot_progress(self.context, offsets=offsets, delays=delays),
-            self._pop_files.snapshot_orders(self._pop),
-            self._transactions.snapshot_metrics(),
-        ]
-        due = [job for job in jobs if job is not None]
-        if due:
-            self._writing = self._loop.run_in_executor(None, _run_all, due)
-            self._writing.add_done_callback(self._progress_saved)
-
-    async def progress_written(self) -> None:
-        """Wait until the running write of progress files, if any, has ended."""
-        if self._writing is not None:
-            await asyncio.wait({self._writing})
-
-    def _progress_saved(self, writing: "asyncio.Future[None]") -> None:
-        error = None if writing.cancelled() else writing.exception()
-        if error is not None:
-            log.error("offsets not written: %s", error)
-
     def _is_due(self, name: str, period_ms: int) -> bool:
         """Whether periodic work is due, which schedules it again; the first call only schedules."""
         now_ms = self._clock.monotonic_ms()
@@ -571,11 +549,6 @@ class BrokerController:
         silent += context.producers.expire(now_ms, limit_ms)
         for channel in silent:
             channel.connection.close(f"client {channel.client_id} sent no heartbeat")
-
-
-def _run_all(jobs: Sequence[Callable[[], None]]) -> None:
-    for job in jobs:
-        job()
 
 
 def with_vip_port(listen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -125,6 +125,13 @@ def not_written(request: RemotingCommand, error: Exception) -> RemotingCommand:
     return response(request, ResponseCode.SYSTEM_ERROR, f"not persisted, nothing changed: {reason}")
 
 
+def offsets_not_written(request: RemotingCommand, error: Exception) -> RemotingCommand:
+    """Return SYSTEM_ERROR for a deletion whose offsets a restart may bring back."""
+    reason = error.message if isinstance(error, RocketMQError) else str(error)
+    remark = f"the configuration is deleted, consumer offsets are not: repeat the request: {reason}"
+    return response(request, ResponseCode.SYSTEM_ERROR, remark)
+
+
 async def persisted_first(
     context: BrokerContext,
     request: RemotingCommand,

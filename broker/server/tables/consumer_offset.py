@@ -9,11 +9,14 @@ even with a lower value.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.common.clock import Clock
 from broker.server.tables.data_version import DataVersion
 from broker.store.format.config import DataVersion as VersionOfFile
+
+if TYPE_CHECKING:
+    from broker.server.tables.progress_writer import ProgressWriter
 
 NOT_FOUND: Final = -1
 COMMITS_PER_VERSION: Final = 500  # commits per change of the data version
@@ -27,7 +30,8 @@ def offset_key(topic: str, group: str) -> str:
 class ConsumerOffsetManager:
     """Committed, pulled and pending offsets of every group.
 
-    ``changed`` is True when the committed offsets must be written; the writer clears it.
+    ``changed`` is True when the committed offsets must be written; a write clears it. Without a
+    ``writer`` the tables are in memory only.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -35,6 +39,7 @@ class ConsumerOffsetManager:
         self.table: dict[str, dict[int, int]] = {}
         self.data_version = DataVersion()
         self.changed = False
+        self.writer: ProgressWriter | None = None
         self._pulled: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self._commits = 0
@@ -43,6 +48,11 @@ class ConsumerOffsetManager:
         """Load the content of consumerOffset.json."""
         self.table = {key: dict(queues) for key, queues in table.items()}
         self.data_version.assign(version)
+
+    async def persist(self) -> None:
+        """Wait until the file contains every change so far; StoreError or OSError if it fails."""
+        if self.writer is not None:
+            await self.writer.persist()
 
     def snapshot(self) -> dict[str, dict[int, int]]:
         """Return a copy of the committed offsets that later commits do not change."""

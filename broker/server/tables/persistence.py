@@ -15,6 +15,7 @@ import msgspec
 from broker.common.topic import TopicConfig, is_lmq_topic
 from broker.remoting.protocol.body.namesrv.route import TopicQueueMappingDetail
 from broker.server.tables.config_loader import CheckedDecoder, load_config
+from broker.server.tables.progress_writer import ProgressWriter
 from broker.server.tables.subscription_group import GroupEntry
 from broker.server.tables.table_writer import (
     CallSoon,
@@ -89,6 +90,7 @@ class ConfigStore:
         self._decode_offsets = CheckedDecoder(files.decode_consumer_offset)
         self._call_soon = soon
         self._run = run
+        self.progress = ProgressWriter(run)
 
     def load(self, tables: PersistentTables) -> None:
         """Fill the tables and write them from now on whenever they change.
@@ -119,7 +121,11 @@ class ConfigStore:
         self.attach(tables)
 
     def attach(self, tables: PersistentTables) -> None:
-        """Write topics and groups from now on whenever they change."""
+        """Write topics and groups from now on whenever they change, progress when requested."""
+        tables.offsets.writer = self.progress
+        self.progress.sources.append(
+            lambda offsets, delays: self.snapshot_progress(tables, offsets=offsets, delays=delays)
+        )
         topics = tables.topics.writer = TableWriter[TopicConfig | None](
             lambda: self._topics_job(tables),
             tables.topics.restore,

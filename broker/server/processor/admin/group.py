@@ -28,7 +28,12 @@ from broker.remoting.protocol.header.consumer.group import (
 )
 from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.server.context import BrokerContext
-from broker.server.processor.responses import no_group, not_written, with_body
+from broker.server.processor.responses import (
+    no_group,
+    not_written,
+    offsets_not_written,
+    with_body,
+)
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -85,7 +90,8 @@ def delete_group(
 ) -> Awaitable[RemotingCommand]:
     """DELETE_SUBSCRIPTIONGROUP: configuration, and offsets if requested; SUCCESS when unknown.
 
-    Offsets are removed after subscriptionGroup.json is written: a failed write keeps them.
+    Offsets are removed after subscriptionGroup.json is written: a failed write keeps them. The
+    answer follows when consumerOffset.json is written, too: a restart must not bring them back.
     """
     header = decode_header_fields(DeleteSubscriptionGroupRequestHeader, request.ext_fields)
     context.groups.delete(header.group_name)
@@ -101,6 +107,10 @@ async def _forget(
         return not_written(request, error)
     if header.cleans:
         context.offsets.remove_group(header.group_name)
+        try:
+            await context.offsets.persist()
+        except (RocketMQError, OSError) as error:
+            return offsets_not_written(request, error)
     context.stats.forget_group(header.group_name)
     if context.pop is not None:
         context.pop.in_flight.clean(lambda _, group: group != header.group_name)

@@ -4,6 +4,7 @@
 #deleteExpiredCommitLog, #getAllDelayOffset.
 """
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from broker.common import topic as names
@@ -12,6 +13,7 @@ from broker.remoting.protocol.body.version import DataVersion
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.server.context import BrokerContext
+from broker.server.processor.admin.topic import delete_queues
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -31,8 +33,8 @@ def clean_expired_queues(
 
 def clean_unused_topics(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
-    """CLEAN_UNUSED_TOPIC: delete the queues of topics that have no configuration."""
+) -> Awaitable[RemotingCommand]:
+    """CLEAN_UNUSED_TOPIC: delete offsets and queues of topics that have no configuration."""
     unused = [
         topic
         for topic in context.store.queues()
@@ -40,8 +42,7 @@ def clean_unused_topics(
         and not context.topics.is_system(topic)
         and not names.is_lmq_topic(topic)
     ]
-    context.store.delete_topics(unused)
-    return response(request)
+    return delete_queues(context, request, unused)
 
 
 def delete_expired_log(

@@ -33,7 +33,13 @@ from broker.remoting.protocol.header.topic import (
 )
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.processor.responses import QUEUES_PER_SLICE, no_topic, not_written, with_body
+from broker.server.processor.responses import (
+    QUEUES_PER_SLICE,
+    no_topic,
+    not_written,
+    offsets_not_written,
+    with_body,
+)
 from broker.server.slices import collect_in_slices, decode_body
 from broker.server.tables.topic_config import (
     MAX_QUEUES,
@@ -173,7 +179,8 @@ def delete_topic(
     """DELETE_TOPIC_IN_BROKER: configuration, all groups' offsets, queues; SUCCESS when unknown.
 
     The topics for pop retries of the deleted topic are deleted too. Queues are removed after
-    topics.json is written: a failed write keeps the messages.
+    topics.json is written: a failed write keeps the messages. So is consumerOffset.json: with an
+    offset that a restart brings back, a group would skip messages of the recreated topic.
     """
     topic = decode_header_fields(TopicNameRequestHeader, request.ext_fields).topic
     if not topic.strip():
@@ -196,12 +203,13 @@ def delete_topic(
     for name in topics:
         context.topics.delete(name)
         context.mappings.delete(name)
-    return _delete_queues(context, request, topics)
+    return delete_queues(context, request, topics)
 
 
-async def _delete_queues(
+async def delete_queues(
     context: BrokerContext, request: RemotingCommand, topics: list[str]
 ) -> RemotingCommand:
+    """Delete offsets and queues of topics that have no configuration; return the response."""
     try:
         await context.mappings.persist()
         await context.topics.persist()
@@ -209,6 +217,10 @@ async def _delete_queues(
         return not_written(request, error)
     for name in topics:
         context.offsets.remove_topic(name)
+    try:
+        await context.offsets.persist()
+    except (RocketMQError, OSError) as error:
+        return offsets_not_written(request, error)
     gone = set(topics)
     context.stats.forget_topics(gone)
     if context.pop is not None:

@@ -1,5 +1,7 @@
 """Group administration over the wire."""
 
+from pathlib import Path
+
 import pytest
 
 from broker.common.group import SubscriptionGroupConfig
@@ -10,6 +12,7 @@ from broker.remoting.protocol.body.consumer.group import (
     SubscriptionGroupWrapper,
 )
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.store.format.config import decode_consumer_offset
 
 
 def update(desk, config: SubscriptionGroupConfig):
@@ -62,6 +65,26 @@ def test_delete_with_offsets_in_both_dialects(desk, field) -> None:
     assert desk.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, ext).code == 0
     assert "G1" not in desk.context.groups
     assert desk.context.offsets.topics_of("G1") == []
+
+
+def test_deleted_offsets_are_gone_from_the_file_with_the_answer(desk) -> None:
+    context = desk.context
+    context.files.attach(context)
+    update(desk, SubscriptionGroupConfig(group_name="G1"))
+    context.offsets.commit("G1", "Orders", 0, 1)
+    context.files.save_progress(context)
+    path = Path(desk.settings.store.root) / "config" / "consumerOffset.json"
+    written = path.read_bytes()
+    path.unlink()
+    path.mkdir()
+    ext = {"groupName": "G1", "cleanOffset": "true"}
+    refused = desk.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, ext)
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "consumer offsets are not" in refused.remark
+    path.rmdir()
+    path.write_bytes(written)
+    assert desk.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, ext).code == 0
+    assert decode_consumer_offset(path.read_text("utf-8")).offsets == {}
 
 
 def test_delete_keeps_offsets_unless_asked(desk) -> None:

@@ -22,9 +22,12 @@ def test_queues_of_topics_without_configuration_go(desk) -> None:
     desk.send()
     desk.send(topic="Gone")
     desk.send(properties={"DELAY": "1"})
+    for topic in ("Orders", "Gone"):
+        desk.context.offsets.commit("G1", topic, 0, 1)
     desk.context.topics.delete("Gone")
     assert desk.ask(RequestCode.CLEAN_UNUSED_TOPIC).code == 0
     assert set(desk.store.queues()) == {"Orders", "SCHEDULE_TOPIC_XXXX"}
+    assert desk.context.offsets.topics_of("G1") == ["Orders"]
 
 
 def test_delay_offsets_have_a_version_for_slaves(desk) -> None:

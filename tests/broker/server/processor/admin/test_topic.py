@@ -1,5 +1,7 @@
 """Topic administration over the wire."""
 
+from pathlib import Path
+
 import pytest
 
 from broker.common.message_queue import MessageQueue
@@ -17,6 +19,7 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server import slices
 from broker.server.client.clients import ClientChannel, ConsumerProfile
 from broker.server.processor.admin import topic
+from broker.store.format.config import decode_consumer_offset
 
 
 def update(desk, topic="Orders", **fields):
@@ -136,6 +139,36 @@ class TestDelete:
         desk.topic("Orders")
         assert desk.send().ext_fields["queueOffset"] == "0"
         assert len(desk.messages("Orders")) == 1
+
+    def test_offsets_in_the_file_are_gone_with_the_answer(self, desk) -> None:
+        """Else a restart brings them back, and the group skips messages of the topic made again."""
+        context = desk.context
+        context.files.attach(context)
+        desk.topic("Orders")
+        desk.send()
+        context.offsets.commit("G1", "Orders", 0, 1)
+        context.offsets.commit("G1", "Others", 0, 7)
+        context.files.save_progress(context)
+        assert self.delete(desk, "Orders").code == 0
+        path = Path(desk.settings.store.root) / "config" / "consumerOffset.json"
+        assert decode_consumer_offset(path.read_text("utf-8")).offsets == {"Others@G1": {0: 7}}
+
+    def test_messages_stay_until_the_offsets_are_written(self, desk) -> None:
+        context = desk.context
+        context.files.attach(context)
+        desk.topic("Orders")
+        desk.send()
+        context.offsets.commit("G1", "Orders", 0, 1)
+        in_the_way = Path(desk.settings.store.root) / "config" / "consumerOffset.json"
+        in_the_way.mkdir(parents=True)
+        refused = self.delete(desk, "Orders")
+        assert refused.code == ResponseCode.SYSTEM_ERROR
+        assert refused.remark.startswith("the configuration is deleted, consumer offsets are not")
+        assert desk.store.get_max_offset("Orders", 0) == 1
+        in_the_way.rmdir()
+        assert self.delete(desk, "Orders").code == 0
+        assert desk.store.get_max_offset("Orders", 0) == 0
+        assert decode_consumer_offset(in_the_way.read_text("utf-8")).offsets == {}
 
     def test_unknown_topic_is_fine(self, desk) -> None:
         assert self.delete(desk, "Unknown").code == 0
