@@ -7,7 +7,7 @@ started on the remaining files.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -20,8 +20,9 @@ from broker.store.config import MessageStoreConfig
 from broker.store.format import config as config_files
 from broker.store.format.checkpoint import decode_checkpoint
 from broker.store.message_store import GetMessageStatus, MessageStore
-from tests.support import popping
+from tests.support import popping, recreating
 from tests.support.popping import NEVER, ExpectedPops
+from tests.support.recreating import ExpectedDeletions
 from tests.support.simulated_broker import DELAY_LEVELS_MS, ROOT, SimBroker
 from tests.support.simulated_disk import SimDisk
 from tests.support.traffic import (
@@ -50,6 +51,7 @@ class ExpectedState:
         self.halves: dict[int, Half] = {}
         self.decisions: dict[int, int] = {}
         self.pops = ExpectedPops()
+        self.deletions = ExpectedDeletions()
         self.recalling: set[int] = set()
         self.recalled: dict[int, tuple[int, bool]] = {}  # end of the log, flushed
         self.flushed = 0
@@ -83,6 +85,17 @@ class ExpectedState:
 
     def _decided(self, decided: tuple[int, int]) -> None:
         self.decisions[decided[0]] = decided[1]
+
+    def _deleting(self) -> None:
+        sent = [s for s in self.stored.values() if recreating.TOPIC in (s.topic, *(s.target or ()))]
+        self.deletions.begin(sent)
+        self.stored = {k: s for k, s in self.stored.items() if s.topic != recreating.TOPIC}
+
+    def _deleted(self) -> None:
+        self.deletions.end()
+        for table in (self.handled, self.committed, self.written):
+            for key in [key for key in table if key[1] == recreating.TOPIC]:
+                del table[key]
 
     def _acking(self, number: int) -> None:
         self.pops.acking.add(number)
@@ -197,6 +210,8 @@ class ExpectedState:
         found = _Recovered(disk.copy(), config)
         for key, queues in _offsets(disk).items():
             topic, _, group = key.partition("@")
+            if topic == recreating.TOPIC and self.deletions.ambiguous:
+                continue
             for queue_id, offset in queues.items():
                 end = found.ends.get((topic, queue_id), 0)
                 assert offset <= end, (
@@ -237,6 +252,9 @@ class ExpectedState:
             f"queueEnds.json: logEnd {content['logEnd']}, the log ends at {found.log_end}"
         )
         for topic, queues in content["queues"].items():
+            gone = recreating.TOPIC if self.deletions.ambiguous else None
+            if topic == gone or topic in content["deleted"]:  # recorded before the removal
+                continue
             for queue_id, noted in queues.items():
                 end = found.ends.get((topic, int(queue_id)), 0)
                 assert noted <= end, (
@@ -258,6 +276,7 @@ class ExpectedState:
         found = read_everything(broker.store)
         found.pop(OP_QUEUE, None)  # its bodies hold no number
         self._check_delivered(found)
+        self._check_deleted(found)
         self._check_sent_back(broker, found)
         self._check_lights(found)
         check_transactions(
@@ -310,6 +329,8 @@ class ExpectedState:
             assert group.retry_max_times >= times, (name, times, group)
         for stored in self.durable():
             for topic, queue_id in filter(None, ((stored.topic, stored.queue_id), stored.target)):
+                if topic == recreating.TOPIC and stored.number in self.deletions.ended:
+                    continue
                 config = topics.get(topic)
                 assert config is not None, f"topics.json has lost {topic}: {stored}"
                 assert queue_id < config.read_queue_nums, (topic, queue_id, config)
@@ -317,11 +338,16 @@ class ExpectedState:
     def _check_offsets(self, broker: SimBroker) -> None:
         """Messages below a committed offset were handled; no offset is below the written one."""
         offsets = broker.context.offsets
+        ambiguous = recreating.TOPIC if self.deletions.ambiguous else None
         for key, written in self.written.items():
+            if key[1] == ambiguous:
+                continue
             offset = offsets.query(*key)
             assert offset >= written, f"{key}: at {offset}, was {written} at a clean stop"
         for key, handled in self.handled.items():
             _, topic, queue_id = key
+            if topic == ambiguous:
+                continue
             for place in range(max(0, offsets.query(*key))):
                 found = broker.store.get_message(topic, queue_id, place, 1)
                 message = None
@@ -347,7 +373,7 @@ class ExpectedState:
                 if stored.number in recalled:
                     assert not times, f"delivered {times} times after its recall: {stored}"
                     continue
-                delivered = times or stored.number in self.recalling
+                delivered = times or stored.number in self.recalling | self.deletions.ended
                 assert delivered, f"delayed message never delivered: {stored}"
                 assert times <= 1 + self.crashes, f"delivered {times} times: {stored}"
                 self._check_not_early(stored, found[stored.target] if times else [])
@@ -356,6 +382,14 @@ class ExpectedState:
             twice = [n for n, times in numbers[topic].items() if times > 1 and n not in delayed]
             # A delayed message whose response was lost in a power cut is not recorded here.
             assert self.crashes > 1 or not twice or self._may_be_delayed(found, twice), twice
+
+    def _check_deleted(self, found: "dict[Queue, list[MessageExt]]") -> None:
+        """A recreated topic shows no message from before its deletion."""
+        for (topic, queue_id), messages in found.items():
+            if topic == recreating.TOPIC:
+                for message in messages:
+                    back = self.deletions.deleted.intersection(numbers_in(message))
+                    assert not back, f"{topic}, queue {queue_id}: {message} was deleted"
 
     def _check_not_early(self, stored: Stored, messages: list[MessageExt]) -> None:
         for message in messages:
@@ -415,12 +449,8 @@ class _Recovered:
             for topic, queue_ids in store.queues().items()
             for queue_id in queue_ids
         }
-        times = [
-            message.store_timestamp
-            for messages in read_everything(store).values()
-            for message in messages
-        ]
-        self.last_ms = max(times, default=0)
+        read_everything(store)
+        self.last_ms = max((m.store_timestamp for m in read_log(store)), default=0)
 
 
 # Where a cut has left a hole; with units of lost records alone they count as removed.
@@ -448,6 +478,21 @@ def read_everything(store: MessageStore) -> "dict[Queue, list[MessageExt]]":
                 assert result.next_begin_offset > offset
                 offset = result.next_begin_offset
     return found
+
+
+def read_log(store: MessageStore) -> Iterator[MessageExt]:
+    """Every record of the log that is not damaged, those of deleted topics included."""
+    after = dict(store.reader.damaged)
+    offset = store.min_physical_offset
+    while offset < store.max_physical_offset:
+        record = store.get_record_at(offset)
+        if record is not None:
+            yield decode_record(record)
+            offset += len(record)
+        elif offset in after:
+            offset = after[offset]
+        else:  # the blank part at the end of a file
+            offset += store.log.file_size - offset % store.log.file_size
 
 
 def check_units(store: MessageStore) -> None:

@@ -14,6 +14,7 @@ time       the wall clock, ms
 serving    the broker answers; until ``stopping``
 half, decided  see :mod:`tests.support.transactional`
 acking, acked  see :mod:`tests.support.popping`
+deleting, deleted  see :mod:`tests.support.recreating`
 recalling  number of a timer message, before the recall is sent
 recalled   (number, end of the log, whether a flush was guaranteed), answered
 stopped    the broker stopped cleanly; whether the offsets must be written
@@ -37,8 +38,9 @@ from broker.message.record import decode_record, scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.server.ingest.loader import is_forced
-from tests.support import popping
+from tests.support import popping, recreating
 from tests.support.popping import Pops
+from tests.support.recreating import Deletions
 from tests.support.simulated_broker import DELAY_LEVELS_MS, SimBroker
 from tests.support.transactional import Transactions
 
@@ -130,6 +132,7 @@ class Traffic:
         self._flushed = -1
         self.transactions = Transactions(self, rng)
         self.pops = Pops(self, rng)
+        self.deletions = Deletions(self)
 
     @property
     def broker(self) -> SimBroker:
@@ -188,6 +191,8 @@ class Traffic:
             self.pops.step()
         elif roll < 0.6:
             self.broker.run(self._recall())
+        elif roll < 0.63:
+            self.burst(self.rng.choice((0, 2, 5)), deletion=True)
         elif roll < 0.74:
             self.broker.run(self._consume())
         elif roll < 0.86:
@@ -222,12 +227,16 @@ class Traffic:
 
     # ---- sending
 
-    def burst(self, size: int) -> None:
-        """So many sends at once."""
+    def burst(self, size: int, *, deletion: bool = False) -> None:
+        """So many sends at once, and the deletion of a topic between them."""
         plans = [self._plan() for _ in range(size)]
+        before = self.rng.randrange(size + 1)
 
         async def send_all() -> None:
-            await asyncio.gather(*(self.send(plan) for plan in plans))
+            requests: list[Awaitable[object]] = [self.send(plan) for plan in plans]
+            if deletion:
+                requests.insert(before, self.deletions.delete())
+            await asyncio.gather(*requests)
 
         self.broker.run(send_all())
 
@@ -242,7 +251,7 @@ class Traffic:
         light = not plain and rng.random() < 0.25 and not timer and self._multi_dispatch
         bulk = not plain and count > 1 and rng.random() < 0.5
         return Plan(
-            topic=BULK_TOPIC if bulk else rng.choice((*TOPICS, popping.TOPIC)),
+            topic=BULK_TOPIC if bulk else rng.choice((*TOPICS, popping.TOPIC, recreating.TOPIC)),
             queue_id=rng.randrange(QUEUES),
             numbers=range(first, first + count),
             wait=rng.random() < (0.9 if plain else 0.6),
@@ -271,10 +280,13 @@ class Traffic:
         now_ms = self.broker.clock.now_ms()
         figures = self.broker.context.ingest
         before = figures.frames
-        answer = await self._ask(
-            send_request(plan, bodies, now_ms),
-            lambda answer: self._note_stored(plan, bodies, answer, now_ms),
-        )
+        sent = self.deletions.now()
+
+        def note(answer: RemotingCommand) -> None:
+            if plan.topic != recreating.TOPIC or not self.deletions.overlaps(sent):
+                self._note_stored(plan, bodies, answer, now_ms)
+
+        answer = await self._ask(send_request(plan, bodies, now_ms), note)
         if len(bodies) > 1 and figures.frames - before >= len(bodies):
             self.ingested_batches += 1
         return answer.code == ResponseCode.SUCCESS
@@ -364,8 +376,8 @@ class Traffic:
     async def _consume(self) -> None:
         rng = self.rng
         group = rng.choice(GROUPS)
-        topic = rng.choice((*TOPICS, f"%RETRY%{group}"))
-        queue_id = rng.randrange(QUEUES) if topic in TOPICS else 0
+        topic = rng.choice((*TOPICS, recreating.TOPIC, f"%RETRY%{group}"))
+        queue_id = 0 if topic.startswith("%") else rng.randrange(QUEUES)
         key = (group, topic, queue_id)
         begin = await self._position(key)
         for message in (await self.pull(key))[: rng.randrange(1, 6)]:
@@ -391,6 +403,10 @@ class Traffic:
             answer = await self.broker.peer.call(command)
             self._positions[key] = int(answer.ext_fields.get("offset", "0"))
         return self._positions[key]
+
+    def forget_positions(self, topic: str) -> None:
+        """Have the consumers of a topic ask for their committed offsets again."""
+        self._positions = {key: at for key, at in self._positions.items() if key[1] != topic}
 
     async def commit(self, key: tuple[str, str, int], offset: int) -> None:
         """UPDATE_CONSUMER_OFFSET."""

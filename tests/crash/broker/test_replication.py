@@ -20,7 +20,7 @@ from broker.message.record import decode_record, scan_records
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
 from tests.support import simulated_broker
-from tests.support.expected_state import ExpectedState
+from tests.support.expected_state import ExpectedState, read_log
 from tests.support.recording import OFTEN
 from tests.support.simulated_broker import SimBroker
 from tests.support.simulated_disk import Cutter, SimDisk
@@ -226,17 +226,10 @@ def check_disk(
         for half in expected.halves.values():
             if half.waited:
                 assert store.get_record_at(half.physical_offset) is not None, f"{half}, {place}"
-        offset = store.min_physical_offset
-        while offset < store.max_physical_offset:
-            record = store.get_record_at(offset)
-            if record is None:  # the blank part at the end of a file
-                offset += store.log.file_size - offset % store.log.file_size
-                continue
-            message = decode_record(record)
+        for message in read_log(store):
             if message.body[:6].isdigit():
                 key = int(message.body[:6]), message.reconsume_times
                 found[key] = found.get(key, 0) + 1
-            offset += len(record)
         for handled in (one for queue in expected.handled.values() for one in queue.values()):
             if handled.copy_topic:
                 assert (handled.number, handled.times + 1) in found, f"{handled}, {place}"
