@@ -7,7 +7,7 @@ started on the remaining files.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -252,8 +252,9 @@ class ExpectedState:
             f"queueEnds.json: logEnd {content['logEnd']}, the log ends at {found.log_end}"
         )
         for topic, queues in content["queues"].items():
-            gone = recreating.TOPIC if self.deletions.ambiguous else None
-            if topic == gone or topic in content["deleted"]:  # recorded before the removal
+            # Without a configuration it has delayed messages at most: recovery may drop them.
+            unsure = self.deletions.ambiguous or topic not in _topics(disk)
+            if topic in content["deleted"] or (topic == recreating.TOPIC and unsure):
                 continue
             for queue_id, noted in queues.items():
                 end = found.ends.get((topic, int(queue_id)), 0)
@@ -532,6 +533,11 @@ def _offsets(disk: SimDisk) -> dict[str, dict[int, int]]:
 def _delays(disk: SimDisk) -> dict[int, int]:
     text = _config_text(disk, config_files.DELAY_OFFSET)
     return config_files.decode_delay_offset(text).offsets if text else {}
+
+
+def _topics(disk: SimDisk) -> Container[str]:
+    text = _config_text(disk, config_files.TOPICS)
+    return config_files.decode_topics(text).topics if text else {}
 
 
 def _config_text(disk: SimDisk, name: str) -> str:

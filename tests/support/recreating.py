@@ -62,6 +62,7 @@ class ExpectedDeletions:
     """The state of the topic after the marks before a cut."""
 
     def __init__(self) -> None:
+        self.requested = False  # whether there was a deletion
         self.ambiguous = False  # whether the last deletion was not answered with SUCCESS
         self.deleted: set[int] = set()  # numbers of messages that are in no queue of it any more
         self.maybe: set[int] = set()  # numbers of messages that may be in one
@@ -69,7 +70,7 @@ class ExpectedDeletions:
 
     def begin(self, stored: "list[Stored]") -> None:
         """Begin a deletion of these messages, which were sent to the topic."""
-        self.ambiguous = True
+        self.requested = self.ambiguous = True
         self.maybe |= {each.number for each in stored if each.target is None}
         self.ended |= {each.number for each in stored if each.target is not None}
 
