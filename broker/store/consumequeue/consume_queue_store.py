@@ -8,14 +8,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from broker.common.java import INT32_MAX, parse_number
 from broker.common.topic import is_lmq_topic
 from broker.errors import FileNameError, StoreError
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from broker.store.format.consumequeue import BATCH_UNIT_SIZE, EXT_FILE_SIZE, UNIT_SIZE
-from broker.store.format.state import FILE
+from broker.store.format.state import parse_queue_id, wrong_type
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFileQueue
 from broker.store.logfile.mapped_file_limit import MappedFileLimit, max_mapped_files
@@ -168,6 +167,8 @@ class ConsumeQueueStore:
         """
         for name, _ in self._folders(self.batch_folder):
             self.set_batch_topics([name])
+        if self.ext_folder:
+            list(self._folders(self.ext_folder))  # load_ext opens them: too late for a refusal
         for base, size, was in zip(
             (self.folder, self.batch_folder),
             (self.file_size, self.batch_file_size),
@@ -218,16 +219,25 @@ class ConsumeQueueStore:
 
     def _folders(self, base: str) -> Iterator[tuple[str, int]]:
         """(topic, queue id) of every queue folder below ``base``; StoreError for a file as one."""
-        for topic_name, is_folder in self.disk.list(base):
-            if is_folder:
-                for name, is_queue in self.disk.list(os.path.join(base, topic_name)):
-                    queue_id = parse_number(name, 0, INT32_MAX)
-                    if queue_id is None or str(queue_id) != name:
-                        continue
-                    if not is_queue:
-                        path = os.path.join(base, topic_name, name)
-                        raise StoreError(f"{path}: {FILE.cause}", FILE.hint, path=path)
+        directory = os.path.basename(base)
+        for topic_name in self._sub_folders(base, directory):
+            folder = os.path.join(base, topic_name)
+            for name in self._sub_folders(folder, os.path.join(directory, topic_name)):
+                queue_id = parse_queue_id(name)
+                if queue_id is not None:
                     yield topic_name, queue_id
+
+    def _sub_folders(self, path: str, directory: str) -> Iterator[str]:
+        """Names of the folders in ``path``, the ``directory`` of the store; StoreError as above."""
+        for name, is_folder in self.disk.list(path):
+            if is_folder:
+                yield name
+                continue
+            entry = os.path.join(path, name)
+            exists = self.disk.exists(entry)
+            found = wrong_type(directory, name, is_folder=False, exists=exists)
+            if found is not None:
+                raise StoreError(f"{entry}: {found.cause}", found.hint, path=entry)
 
     def max_physical_offset(self) -> int:
         """Largest physical end of a record that a queue refers to, -1 if no queue has units."""
