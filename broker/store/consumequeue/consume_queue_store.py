@@ -244,14 +244,20 @@ class ConsumeQueueStore:
         return max((queue.max_physical_offset for queue in self.all()), default=-1)
 
     def delete_topic(self, name: str) -> bool:
-        """Remove a topic's queues; False if it is unknown. Its records stay in the log."""
+        """Remove a topic's queues; False if it is unknown. Its records stay in the log.
+
+        Files that cannot be removed are left to the next start, which knows the deletion.
+        """
         topic = self.topics.pop(name, None)
         if topic is None:
             return False
         self.topics_by_data.pop(topic.data, None)
         self.lmq_count -= is_lmq_topic(name)
         for queue in topic.queues.values():
-            queue.destroy()
+            try:
+                queue.destroy()
+            except (OSError, StoreError) as error:
+                _log.warning("%s: not removed: %s", queue.files.folder, error)
         topic.queues.clear()
         for base in filter(None, (self.folder, self.batch_folder, self.ext_folder)):
             self.disk.remove_folder(os.path.join(base, name))

@@ -42,6 +42,8 @@ class ConsumeQueueValidator:
         self._reput = reput
         self._manifest = manifest
         self._notes = report.notes
+        # Whether a queue with units of a recreated topic was removed: they must be rebuilt.
+        self._rebuild = False
 
     def drop_unvalidated(self, *, intact: bool) -> None:
         """Drop units at the end of each queue that have no matching record in the log.
@@ -51,7 +53,11 @@ class ConsumeQueueValidator:
         """
         for queue in self._queues.visit():
             if self._manifest.is_deleted(queue.topic.name, queue.max_physical_offset - 1):
-                # The deletion was recorded and then interrupted.
+                # The deletion was recorded, and then interrupted, or a file could not be removed.
+                # The topic may have been recreated since: its units replace the first old ones.
+                first = queue.unit(queue.first_offset)
+                if first is not None and not self._manifest.is_deleted(queue.topic.name, first[0]):
+                    self._rebuild = True
                 queue.destroy()
                 continue
             if not intact:
@@ -114,7 +120,7 @@ class ConsumeQueueValidator:
 
     def missing(self) -> bool:
         """Return whether a queue recorded in the manifest is missing or has lost units."""
-        missing = False
+        missing = self._rebuild
         for name, queues in self._manifest.queues.items():
             topic = self._queues.topics.get(name)
             if self.known is not None and self._is_unknown(topic or Topic(name)):
