@@ -63,17 +63,27 @@ class ConsumeQueueStore:
             topic.on_recreated = self.restart_topic
         return topic
 
-    def restart_topic(self, topic: Topic, physical_offset: int) -> None:
-        """Empty the queues of a topic that was deleted and whose records start again there.
+    def restart_topic(self, restarted: ConsumeQueue, physical_offset: int) -> None:
+        """Empty the queues of a topic that was deleted and recreated.
 
-        Recovery may have stored units of later records in some of them; these are not emptied.
+        The queue offsets of ``restarted`` are 0 again from this physical offset on. A queue whose
+        first message was stored after the last one of ``restarted`` may be of the recreated topic:
+        it is not emptied. If it is not, its next message, at offset 0, empties it. Nor is a queue
+        that has units of later records, which recovery may have stored.
         OSError or StoreError if the deletion cannot be recorded; nothing is emptied then.
         """
-        self.on_recreated(topic.name, physical_offset)
-        _log.info("%s: deleted and recreated, its queues restart", topic.name)
+        topic, old, last = restarted.topic, [], restarted.max_physical_offset
+        end = physical_offset
         for queue in topic.queues.values():
-            if queue.max_physical_offset <= physical_offset:
-                queue.clear()
+            first = queue.unit(queue.min_offset)
+            if queue is not restarted and first is not None and first[0] >= last:
+                end = min(end, first[0])
+            elif queue.max_physical_offset <= physical_offset:
+                old.append(queue)
+        self.on_recreated(topic.name, end)
+        _log.info("%s: deleted and recreated, its queues restart", topic.name)
+        for queue in old:
+            queue.clear()
 
     def topic_of_data(self, data: bytes) -> Topic:
         """The topic with that encoded name, created if it does not exist."""
