@@ -147,6 +147,8 @@ class ConsumeQueueStore:
             topic = self.topic(name)
             if not topic.queues:
                 topic.batch = topic.special = True
+            elif not topic.batch:
+                _log.warning("%s: has plain queues; the next start makes them BatchCQ queues", name)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """A queue, None if it does not exist."""

@@ -42,8 +42,6 @@ class ConsumeQueueValidator:
         self._reput = reput
         self._manifest = manifest
         self._notes = report.notes
-        # Whether a queue with units of a recreated topic was removed: they must be rebuilt.
-        self._rebuild = False
 
     def drop_unvalidated(self, *, intact: bool) -> None:
         """Drop units at the end of each queue that have no matching record in the log.
@@ -57,7 +55,7 @@ class ConsumeQueueValidator:
                 # The topic may have been recreated since: its units replace the first old ones.
                 first = queue.unit(queue.first_offset)
                 if first is not None and not self._manifest.is_deleted(queue.topic.name, first[0]):
-                    self._rebuild = True
+                    self._manifest.require_full_scan()
                 queue.destroy()
                 continue
             if not intact:
@@ -120,7 +118,7 @@ class ConsumeQueueValidator:
 
     def missing(self) -> bool:
         """Return whether a queue recorded in the manifest is missing or has lost units."""
-        missing = self._rebuild
+        missing = False
         for name, queues in self._manifest.queues.items():
             topic = self._queues.topics.get(name)
             if self.known is not None and self._is_unknown(topic or Topic(name)):
