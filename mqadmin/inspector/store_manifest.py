@@ -41,11 +41,12 @@ def encode_deleted(deleted: dict[bytes, int], log_end: int) -> bytes:
     """Encode a file that contains only the deleted topics and their physical offsets.
 
     Because ``logEnd`` is unknown, our broker reads the whole log once, as after a Java broker.
+    A topic that is not UTF-8, of damaged records, gets the name of the queues they would be in.
     """
-    ends = {
-        topic.decode("utf-8", "surrogateescape"): min(end, log_end)
-        for topic, end in sorted(deleted.items())
-    }
+    ends: dict[str, int] = {}
+    for topic, end in sorted(deleted.items()):
+        name = topic.decode("utf-8", "replace")
+        ends[name] = max(min(end, log_end), ends.get(name, 0))
     return json.dumps({"logEnd": -1, "queues": {}, "deleted": ends}).encode()
 
 
@@ -86,7 +87,8 @@ def read_queue_ends(store: StoreDirectory) -> StoreManifest:
     if data is None:
         return StoreManifest()
     try:
-        content: dict[str, Any] = json.loads(data)
+        # As our broker: refuses unpaired surrogates, too.
+        content: dict[str, Any] = msgspec.json.decode(data)
         sizes = [*content.get("sizes", ()), 0, 0, 0, 0, 0]
         return StoreManifest(
             log_min=int(content.get("logMin", -1)),
@@ -96,10 +98,7 @@ def read_queue_ends(store: StoreDirectory) -> StoreManifest:
                 for topic, queues in content.get("queues", {}).items()
                 for queue_id, end in queues.items()
             },
-            deleted={
-                topic.encode("utf-8", "surrogateescape"): int(end)
-                for topic, end in content.get("deleted", {}).items()
-            },
+            deleted={topic.encode(): int(end) for topic, end in content.get("deleted", {}).items()},
             file_sizes=(int(sizes[0]), int(sizes[1]), int(sizes[2])),
             index_shape=(int(sizes[3]), int(sizes[4])),
         )

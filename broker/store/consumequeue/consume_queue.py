@@ -70,7 +70,7 @@ class Topic:
         self.usable = is_queue_name(self.data)
         self.special = self.scheduled or not self.usable
         self.queues: dict[int, ConsumeQueue] = {}
-        self.on_recreated: Callable[[Topic, int], None] | None = None
+        self.on_recreated: Callable[[ConsumeQueue, int], None] | None = None
 
 
 class ConsumeQueue:
@@ -468,7 +468,7 @@ class ConsumeQueue:
         if queue_offset or physical_offset < self.max_physical_offset:
             return False
         if self.topic.on_recreated is not None:
-            self.topic.on_recreated(self.topic, physical_offset)
+            self.topic.on_recreated(self, physical_offset)
         return self.max_offset == 0
 
     def clear(self) -> None:

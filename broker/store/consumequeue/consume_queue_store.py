@@ -8,14 +8,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from broker.common.java import INT32_MAX, parse_number
 from broker.common.topic import is_lmq_topic
 from broker.errors import FileNameError, StoreError
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from broker.store.format.consumequeue import BATCH_UNIT_SIZE, EXT_FILE_SIZE, UNIT_SIZE
-from broker.store.format.state import FILE
+from broker.store.format.state import parse_queue_id, wrong_type
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFileQueue
 from broker.store.logfile.mapped_file_limit import MappedFileLimit, max_mapped_files
@@ -64,17 +63,27 @@ class ConsumeQueueStore:
             topic.on_recreated = self.restart_topic
         return topic
 
-    def restart_topic(self, topic: Topic, physical_offset: int) -> None:
-        """Empty the queues of a topic that was deleted and whose records start again there.
+    def restart_topic(self, restarted: ConsumeQueue, physical_offset: int) -> None:
+        """Empty the queues of a topic that was deleted and recreated.
 
-        Recovery may have stored units of later records in some of them; these are not emptied.
+        The queue offsets of ``restarted`` are 0 again from this physical offset on. A queue whose
+        first message was stored after the last one of ``restarted`` may be of the recreated topic:
+        it is not emptied. If it is not, its next message, at offset 0, empties it. Nor is a queue
+        that has units of later records, which recovery may have stored.
         OSError or StoreError if the deletion cannot be recorded; nothing is emptied then.
         """
-        self.on_recreated(topic.name, physical_offset)
-        _log.info("%s: deleted and recreated, its queues restart", topic.name)
+        topic, old, last = restarted.topic, [], restarted.max_physical_offset
+        end = physical_offset
         for queue in topic.queues.values():
-            if queue.max_physical_offset <= physical_offset:
-                queue.clear()
+            first = queue.unit(queue.min_offset)
+            if queue is not restarted and first is not None and first[0] >= last:
+                end = min(end, first[0])
+            elif queue.max_physical_offset <= physical_offset:
+                old.append(queue)
+        self.on_recreated(topic.name, end)
+        _log.info("%s: deleted and recreated, its queues restart", topic.name)
+        for queue in old:
+            queue.clear()
 
     def topic_of_data(self, data: bytes) -> Topic:
         """The topic with that encoded name, created if it does not exist."""
@@ -138,6 +147,8 @@ class ConsumeQueueStore:
             topic = self.topic(name)
             if not topic.queues:
                 topic.batch = topic.special = True
+            elif not topic.batch:
+                _log.warning("%s: has plain queues; the next start makes them BatchCQ queues", name)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """A queue, None if it does not exist."""
@@ -168,6 +179,8 @@ class ConsumeQueueStore:
         """
         for name, _ in self._folders(self.batch_folder):
             self.set_batch_topics([name])
+        if self.ext_folder:
+            list(self._folders(self.ext_folder))  # load_ext opens them: too late for a refusal
         for base, size, was in zip(
             (self.folder, self.batch_folder),
             (self.file_size, self.batch_file_size),
@@ -218,30 +231,45 @@ class ConsumeQueueStore:
 
     def _folders(self, base: str) -> Iterator[tuple[str, int]]:
         """(topic, queue id) of every queue folder below ``base``; StoreError for a file as one."""
-        for topic_name, is_folder in self.disk.list(base):
-            if is_folder:
-                for name, is_queue in self.disk.list(os.path.join(base, topic_name)):
-                    queue_id = parse_number(name, 0, INT32_MAX)
-                    if queue_id is None or str(queue_id) != name:
-                        continue
-                    if not is_queue:
-                        path = os.path.join(base, topic_name, name)
-                        raise StoreError(f"{path}: {FILE.cause}", FILE.hint, path=path)
+        directory = os.path.basename(base)
+        for topic_name in self._sub_folders(base, directory):
+            folder = os.path.join(base, topic_name)
+            for name in self._sub_folders(folder, os.path.join(directory, topic_name)):
+                queue_id = parse_queue_id(name)
+                if queue_id is not None:
                     yield topic_name, queue_id
+
+    def _sub_folders(self, path: str, directory: str) -> Iterator[str]:
+        """Names of the folders in ``path``, the ``directory`` of the store; StoreError as above."""
+        for name, is_folder in self.disk.list(path):
+            if is_folder:
+                yield name
+                continue
+            entry = os.path.join(path, name)
+            exists = self.disk.exists(entry)
+            found = wrong_type(directory, name, is_folder=False, exists=exists)
+            if found is not None:
+                raise StoreError(f"{entry}: {found.cause}", found.hint, path=entry)
 
     def max_physical_offset(self) -> int:
         """Largest physical end of a record that a queue refers to, -1 if no queue has units."""
         return max((queue.max_physical_offset for queue in self.all()), default=-1)
 
     def delete_topic(self, name: str) -> bool:
-        """Remove a topic's queues; False if it is unknown. Its records stay in the log."""
+        """Remove a topic's queues; False if it is unknown. Its records stay in the log.
+
+        Files that cannot be removed are left to the next start, which knows the deletion.
+        """
         topic = self.topics.pop(name, None)
         if topic is None:
             return False
         self.topics_by_data.pop(topic.data, None)
         self.lmq_count -= is_lmq_topic(name)
         for queue in topic.queues.values():
-            queue.destroy()
+            try:
+                queue.destroy()
+            except (OSError, StoreError) as error:
+                _log.warning("%s: not removed: %s", queue.files.folder, error)
         topic.queues.clear()
         for base in filter(None, (self.folder, self.batch_folder, self.ext_folder)):
             self.disk.remove_folder(os.path.join(base, name))

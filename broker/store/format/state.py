@@ -11,7 +11,8 @@ record lock on its first byte has an effect.
 import zlib
 from typing import Final, NamedTuple
 
-from broker.common.java import parse_number
+from broker.common.java import INT32_MAX, parse_number
+from broker.common.topic import check_topic_name
 from broker.errors import RemoteProtocolError
 
 ABORT: Final = "abort"
@@ -40,6 +41,8 @@ _FOLDERS: Final = frozenset(
         TIMERLOG_DIR,
     }
 )
+QUEUE_DIRS: Final = (CONSUMEQUEUE_DIR, BATCH_CONSUMEQUEUE_DIR, CONSUMEQUEUE_EXT_DIR)
+"""Each has a directory per topic, with a directory per queue."""
 _FILES: Final = frozenset({ABORT, CHECKPOINT, LOCK, "queueEnds.json", "timerwheel"})
 # Files of ``config`` that do not end with .json. Java has RocksDB directories there, too.
 _CONFIG_FILES: Final = frozenset({"timercheck", "timermetrics", "transactionMetrics"})
@@ -62,25 +65,35 @@ class WrongType(NamedTuple):
 def wrong_type(folder: str, name: str, *, is_folder: bool, exists: bool) -> WrongType | None:
     """Compare the type of an entry with its name; None if it is right or any type is accepted.
 
-    ``folder`` is empty for the root of the store, or CONFIG_DIR. ``exists`` is False for a link to
-    a missing target.
+    ``folder`` is empty for the root of the store, CONFIG_DIR, one of QUEUE_DIRS, or the directory
+    of a topic in one. ``exists`` is False for a link to a missing target.
     """
-    if folder == CONFIG_DIR:
-        written = name.removesuffix(".bak").removesuffix(".tmp")
-        wants_file, wants_folder = written.endswith(".json") or written in _CONFIG_FILES, False
-    else:
+    wants_file = wants_folder = False
+    if not folder:
         wants_file, wants_folder = name in _FILES, name in _FOLDERS
+    elif folder == CONFIG_DIR:
+        written = name.removesuffix(".bak").removesuffix(".tmp")
+        wants_file = written.endswith(".json") or written in _CONFIG_FILES
+    elif folder in QUEUE_DIRS:
+        wants_folder = check_topic_name(name) is None
+    else:
+        wants_folder = parse_queue_id(name) is not None
     if not wants_file and not wants_folder:
         return None
     if not exists:
         return WrongType("is a link to a missing target", "restore the target or remove the link")
     if is_folder == wants_folder:
         return None
-    return DIRECTORY if is_folder else FILE
+    return DIRECTORY if is_folder else WrongType("is not a directory", "move the file away")
 
 
 DIRECTORY: Final = WrongType("is a directory, not a file", "move the directory away")
-FILE: Final = WrongType("is not a directory", "move the file away")
+
+
+def parse_queue_id(name: str) -> int | None:
+    """The queue whose directory has this name, None if the name is not a queue id."""
+    queue_id = parse_number(name, 0, INT32_MAX)
+    return queue_id if str(queue_id) == name else None
 
 
 def encode_abort(pid: int | None = None) -> bytes:

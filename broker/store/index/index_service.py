@@ -303,7 +303,8 @@ class IndexService:
         """
         removed = 0
         while len(self.files) > 1 and self.files[0].end_physical_offset < log_min:
-            self.files.pop(0).file.destroy()
+            self.files[0].file.destroy()
+            self.files.pop(0)
             removed += 1
         return removed
 

@@ -572,7 +572,8 @@ class MappedFileQueue:
 
     def remove_last(self) -> None:
         """Remove the newest file."""
-        self.files.pop().destroy()
+        self.files[-1].destroy()
+        self.files.pop()
         self.removed = True
 
     def finalise_removed(self) -> None:
@@ -589,9 +590,8 @@ class MappedFileQueue:
 
     def destroy(self) -> None:
         """Remove all files and the folder."""
-        for file in self.files:
-            file.destroy()
-        self.files = []
+        while self.files:
+            self.remove_last()
         self.disk.remove_folder(self.folder)
 
     def _new(self, start: int) -> MappedFile:

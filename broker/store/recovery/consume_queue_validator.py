@@ -51,7 +51,11 @@ class ConsumeQueueValidator:
         """
         for queue in self._queues.visit():
             if self._manifest.is_deleted(queue.topic.name, queue.max_physical_offset - 1):
-                # The deletion was recorded and then interrupted.
+                # The deletion was recorded, and then interrupted, or a file could not be removed.
+                # The topic may have been recreated since: its units replace the first old ones.
+                first = queue.unit(queue.first_offset)
+                if first is not None and not self._manifest.is_deleted(queue.topic.name, first[0]):
+                    self._manifest.require_full_scan()
                 queue.destroy()
                 continue
             if not intact:

@@ -1,15 +1,16 @@
-"""Decide the queue type of topics from their records, if topics.json is missing.
+"""Decide the queue type of topics: from topics.json, else from their records.
 
 The attribute ``queue.type`` of a topic is in topics.json only, and the folder of its queues shows
 it as well. If both are missing, an inner batch is the evidence: brokers store one in a BatchCQ
 topic only, and count each of its messages in the queue offsets. A topic without an inner batch has
 one queue offset per record in either type, so plain queues are correct for it.
 
-**Source:** RocketMQ HookUtils#checkInnerBatch, QueueTypeUtils. Java builds plain queues.
+**Source:** RocketMQ HookUtils#checkInnerBatch, QueueTypeUtils. Java builds plain queues, and does
+not start with queues of another type than in topics.json.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from broker.common.topic import is_system_topic
 from broker.errors import StoreError
@@ -19,7 +20,7 @@ from broker.store.results import RecoveryReport
 
 
 class QueueTypeResolver:
-    """Decide the types of queues that recovery is about to build; topics.json is missing."""
+    """Decide the types of queues that recovery is about to build."""
 
     def __init__(
         self, queues: ConsumeQueueStore, manifest: StoreManifest, report: RecoveryReport
@@ -28,9 +29,24 @@ class QueueTypeResolver:
         self._manifest = manifest
         self._report = report
 
+    def configure(self, names: Collection[str]) -> None:
+        """Declare the BatchCQ topics of topics.json; plain queues of one are removed and rebuilt.
+
+        A slave has such queues if the topic was deleted, and created again with another type,
+        before the slave copied the topics.
+        """
+        for name in names:
+            topic = self._queues.topics.get(name)
+            if topic is not None and topic.queues and not topic.batch:
+                self._manifest.require_full_scan()
+                self._queues.delete_topic(name)
+                self._report.notes.append(f"{name}: plain queues of a BatchCQ topic are rebuilt")
+        self._queues.set_batch_topics(names)
+
     def declare(self, inner_batches: Iterable[tuple[bytes, int]]) -> None:
         """Declare the topics of these (encoded topic, physical offset) as BatchCQ topics.
 
+        Called if topics.json is missing.
         StoreError if a topic has plain queues on disk: they cannot be correct, and messages would
         be hidden. System topics (a delayed batch is stored in one) and retry topics stay plain.
         """

@@ -112,6 +112,7 @@ class Recovery:
         self._check = ConsumeQueueValidator(
             parts.log, parts.queues, parts.reput, parts.manifest, self.report
         )
+        self._types = QueueTypeResolver(parts.queues, parts.manifest, self.report)
         # Whether the files contain everything that was stored: no power failure occurred.
         self._intact = False
         self._rewrite = False
@@ -149,12 +150,11 @@ class Recovery:
             if self._intact and not (self._index and self._index.files):
                 # If this start is killed, the next one continues at the newest unit.
                 self._scan.dispatch_in_order()
-            resolver = QueueTypeResolver(self._queues, self._manifest, report)
             if self._check.known is None:
-                resolver.declare(self._scan.inner_batches(start))
+                self._types.declare(self._scan.inner_batches(start))
             end = self._scan.run(start)
             if self._check.known is None:
-                resolver.report_topics()
+                self._types.report_topics()
             self._check.report_repaired(full)
             self._report_lost(end)
             report.scanned_bytes = max(0, end - start)
@@ -428,15 +428,17 @@ class Recovery:
             try:
                 content: Any = loads(text)
                 table = content["topicConfigTable"]
-                if table:
-                    self._queues.set_batch_topics(
-                        name
-                        for name, topic in table.items()
-                        if topic.get("attributes", {}).get("queue.type") == "BatchCQ"
-                    )
-                    return set(table)
+                batch = [
+                    name
+                    for name, topic in table.items()
+                    if topic.get("attributes", {}).get("queue.type") == "BatchCQ"
+                ]
+                known = set(table)
             except Exception:
                 continue
+            if known:
+                self._types.configure(batch)
+                return known
         return None
 
     def _report_lost(self, end: int) -> None:

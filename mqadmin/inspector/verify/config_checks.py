@@ -394,24 +394,21 @@ def check_file_types(store: StoreDirectory, findings: Findings) -> None:
     root = store.root
     if root is None:
         return
-    for folder in ("", state.CONFIG_DIR):
+    topics = [f"{name}/{path.name}" for name in state.QUEUE_DIRS for path in _entries(root / name)]
+    for folder in ("", state.CONFIG_DIR, *state.QUEUE_DIRS, *topics):
         for path in _entries(root / folder):
             wrong = state.wrong_type(
                 folder, path.name, is_folder=path.is_dir(), exists=path.exists()
             )
             if wrong is not None:
-                findings.add("unreadable", path, wrong.cause)
+                findings.add("unreadable", path, f"{wrong.cause}: {wrong.hint}")
     numbered = [root / name for name in (state.COMMITLOG_DIR, state.INDEX_DIR, state.TIMERLOG_DIR)]
-    for name in (
-        state.CONSUMEQUEUE_DIR,
-        state.BATCH_CONSUMEQUEUE_DIR,
-        state.CONSUMEQUEUE_EXT_DIR,
-    ):
-        numbered += sorted((root / name).glob("*/*"))
+    numbered += [queue for topic in topics for queue in _entries(root / topic)]
     for place in numbered:
         for path in _entries(place):
             if path.name.isdecimal() and path.is_dir():
-                findings.add("unreadable", path, state.DIRECTORY.cause)
+                detail = f"{state.DIRECTORY.cause}: {state.DIRECTORY.hint}"
+                findings.add("unreadable", path, detail)
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -280,6 +280,23 @@ def test_bytes_of_a_master_continue_the_log_after_a_put_that_failed(log, inner):
     assert bytes(log.read(SIZE, 10)) == b"u" * 10
 
 
+def test_a_file_that_cannot_be_removed_costs_no_bytes_of_the_log(log, inner, monkeypatch):
+    fail_after_roll(log, inner)
+    end = log.max_offset
+
+    def fail(path: str) -> None:
+        raise OSError(5, "input/output error", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log.files.disk, "unlink", fail)
+        with pytest.raises(OSError, match="input/output"):
+            log.append_replica(b"s" * 50, end, 0)
+    log.append_replica(b"s" * 50, end, 0)
+    assert [file.start for file in log.files.files] == [0]
+    assert bytes(log.read(end, 50)) == b"s" * 50
+    assert log.record_at(0) is not None
+
+
 @pytest.mark.parametrize("failing", ["map", "request"])
 def test_a_file_that_cannot_be_used_leaves_no_wrong_offset(log, inner, monkeypatch, failing):
     put(log, inner, body=bytes(1_000))

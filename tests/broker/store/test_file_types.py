@@ -32,7 +32,12 @@ DIRECTORIES = (
     "index",
     "timerlog",
     "config",
+    "consumequeue/T",
     "consumequeue/T/0",
+    "batchconsumequeue/T",
+    "batchconsumequeue/T/0",
+    "consumequeue_ext/T",
+    "consumequeue_ext/T/0",
 )
 
 Move = Callable[[str], Path]
@@ -54,7 +59,7 @@ def moved(tmp_path: Path, root: Path) -> Iterator[Move]:
 
     def move(name: str) -> Path:
         path, kept = root / name, tmp_path / "kept"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             path.rename(kept)
         moves.append((path, kept))
@@ -107,6 +112,18 @@ def test_a_link_to_a_missing_target_is_refused(stores: Stores, moved: Move, name
     path = moved(name)
     path.symlink_to("missing")
     check_refused(stores, path, "is a link to a missing target")
+
+
+@pytest.mark.parametrize("name", ["consumequeue", "batchconsumequeue", "consumequeue_ext"])
+def test_a_file_that_has_no_name_of_a_topic_is_accepted(
+    stores: Stores, root: Path, name: str
+) -> None:
+    path = root / name / ".DS_Store"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"x")
+    list(check_store(stores.last_config))
+    assert verify(StoreDirectory(root)).findings == []
+    stores.load()
 
 
 def test_directories_with_other_names_are_accepted(root: Path) -> None:

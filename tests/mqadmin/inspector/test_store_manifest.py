@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.store.logfile.disk import Disk
+from broker.store.recovery.store_manifest import StoreManifest as BrokerManifest
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.store_manifest import (
     NAME,
@@ -81,9 +83,21 @@ def test_deletions_written_by_a_repair_are_read_and_force_a_full_scan(store: Mad
     assert found.deleted == {b"a": 100, b"b": 500}  # no deletion is past the end of the log
 
 
-def test_a_topic_outside_utf_8_survives(store: MadeStore) -> None:
-    (store.root / NAME).write_bytes(encode_deleted({b"\xff": 5}, 10))
-    assert read_queue_ends(StoreDirectory(store.root)).deleted == {b"\xff": 5}
+def test_a_topic_outside_utf_8_has_the_name_of_its_queues(store: MadeStore) -> None:
+    # Both records are dispatched to the queues of one topic: the later end counts.
+    data = encode_deleted({b"\xff": 5, b"\xfe": 4, b"T": 7}, 10)
+    (store.root / NAME).write_bytes(data)
+    manifest = BrokerManifest(Disk(), str(store.root))
+    manifest.load()
+    assert manifest.deleted == {"\ufffd": 5, "T": 7}
+
+
+def test_a_file_that_the_broker_refuses_is_a_problem(store: MadeStore) -> None:
+    text = '{"logEnd":1,"queues":{},"deleted":{"\\udcff":5}}'
+    assert read(store, text).problem
+    manifest = BrokerManifest(Disk(), str(store.root))
+    manifest.load()
+    assert not manifest.found
 
 
 def test_records_below_the_deletion_are_deleted_and_counted() -> None:

@@ -1,6 +1,7 @@
 """A topic that was deleted and created again: its old records are neither damage nor restorable."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,6 +127,26 @@ def test_a_repair_does_not_bring_deleted_messages_back(
     assert result.ok, result.findings
     assert queued(tmp_path / "repaired") == before
     # The broker reads the whole log of a repaired copy: it must not dispatch them either.
+    opened(tmp_path / "repaired").shutdown()
+    assert queued(tmp_path / "repaired") == before
+
+
+def test_a_deleted_topic_with_a_damaged_name_keeps_the_other_deletions(
+    make: Make, tmp_path: Path
+) -> None:
+    root = make("no-new-message")
+    engine = opened(root)
+    for _ in range(2):
+        engine.delete_topics(["damaged"])
+        born = 1_700_000_001_000
+        engine.put_message(MessageExtBrokerInner("damaged", 0, b"any", b"", 0, 0, born, HOST, HOST))
+    engine.shutdown()
+    shutil.rmtree(root / "consumequeue" / "damaged")
+    path = next((root / "commitlog").iterdir())
+    path.write_bytes(path.read_bytes().replace(b"damaged", b"\xffamaged"))
+    before = queued(root)
+    lose_a_queue(root)
+    assert repair(make_plan(StoreDirectory(root)), tmp_path / "repaired").ok
     opened(tmp_path / "repaired").shutdown()
     assert queued(tmp_path / "repaired") == before
 

@@ -48,7 +48,7 @@ def test_queues_are_loaded_again(make, tmp_path):
     table.set_batch_topics(["B"])
     table.queue(table.topic("B"), 1).append(0, 200, 10, 1)
     (tmp_path / "consumequeue" / "A" / "notaqueue").mkdir()
-    (tmp_path / "consumequeue" / "stray").write_text("x")
+    (tmp_path / "consumequeue" / ".stray").write_text("x")
     table.close()
     again = make()
     again.load()

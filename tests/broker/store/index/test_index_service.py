@@ -251,6 +251,23 @@ def test_expired_files_go_but_the_last_stays(tmp_path):
     index.close()
 
 
+def test_an_expired_file_that_cannot_be_removed_goes_later(tmp_path, monkeypatch):
+    index = service(tmp_path, 5, 2)
+    for n in range(3):
+        index.put_keys(1, [b"k"], n * 100, 10_000)
+
+    def fail(path):
+        raise OSError(5, "input/output error", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index.files[0].file.disk, "unlink", fail)
+        with pytest.raises(OSError, match="input/output"):
+            index.delete_expired(150)
+    assert index.delete_expired(150) == 2
+    assert len(list(tmp_path.iterdir())) == 1
+    index.close()
+
+
 # --- names ----------------------------------------------------------------------------------------
 
 

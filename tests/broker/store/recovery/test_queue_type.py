@@ -10,6 +10,8 @@ import pytest
 from broker.common import sysflag
 from broker.errors import StoreError
 from broker.store.recovery import log_scan
+from tests.support.log_copy import copy_log, queue_units
+from tests.support.stores import Stores
 
 FLAGS = sysflag.INNER_BATCH | sysflag.NEED_UNWRAP
 
@@ -25,6 +27,13 @@ def lose_queues(stores, *, killed):
     shutil.rmtree(stores.root / "consumequeue", ignore_errors=True)
     if killed:
         (stores.root / "abort").write_bytes(b"")
+
+
+def write_batch_topic(stores):
+    folder = stores.root / "config"
+    folder.mkdir()
+    config = {"topicName": "Bulk", "attributes": {"queue.type": "BatchCQ"}}
+    (folder / "topics.json").write_text(json.dumps({"topicConfigTable": {"Bulk": config}}))
 
 
 def bounds(store):
@@ -126,10 +135,7 @@ def test_a_configured_topic_has_its_configured_type(stores, inner):
     put_batch(store, inner)
     stores.close(store)
     lose_queues(stores, killed=False)
-    folder = stores.root / "config"
-    folder.mkdir()
-    config = {"topicName": "Bulk", "attributes": {"queue.type": "BatchCQ"}}
-    (folder / "topics.json").write_text(json.dumps({"topicConfigTable": {"Bulk": config}}))
+    write_batch_topic(stores)
     store = stores.start()
     assert bounds(store) == {("Bulk", 0): (0, 3)}
     assert store.report.batch_topics == {}
@@ -147,6 +153,37 @@ def test_batches_of_a_deleted_topic_decide_nothing(stores, inner):
     store = stores.start()
     assert bounds(store) == {("Bulk", 0): (0, 1), ("TopicA", 0): (0, 1)}
     assert store.report.batch_topics == {}
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+def test_plain_queues_of_a_batch_topic_are_rebuilt(stores, tmp_path, inner, caplog, killed):
+    """A slave has them: the topic was recreated before the slave copied the topics."""
+    master, slaves = stores.start(), Stores(tmp_path / "slave")
+    slave = slaves.start()
+    for _ in range(3):
+        master.put_message(inner("Bulk"))
+    copy_log(master, slave)
+    master.delete_topics(["Bulk"])
+    master.queue_table.set_batch_topics(["Bulk"])
+    put_batch(master, inner)
+    put_batch(master, inner)
+    copy_log(master, slave)
+    master.put_message(inner("TopicA"))
+    copy_log(master, slave)
+    write_batch_topic(slaves)
+    slave.queue_table.set_batch_topics(["Bulk"])
+    assert "Bulk: has plain queues" in caplog.text
+    (slaves.kill if killed else slaves.close)(slave)
+    slave = slaves.start()
+    assert bounds(slave) == bounds(master) == {("Bulk", 0): (0, 6), ("TopicA", 0): (0, 1)}
+    assert queue_units(slave) == queue_units(master)
+    assert not (slaves.root / "consumequeue" / "Bulk").exists()
+    put_batch(master, inner)
+    copy_log(master, slave)
+    assert queue_units(slave) == queue_units(master)
+    slave = slaves.reopen(slave)
+    assert queue_units(slave) == queue_units(master)
+    slaves.close(slave)
 
 
 def test_a_plain_queue_with_inner_batches_is_refused_and_left_unchanged(stores, inner):
