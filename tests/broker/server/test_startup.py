@@ -86,12 +86,15 @@ class TestMain:
         assert "can be used" in capsys.readouterr().out
         assert not store.exists()
 
-    def test_check_of_a_damaged_store(self, tmp_path, capsys) -> None:
+    @pytest.mark.parametrize("options", [["--listen", "127.0.0.1:0"], ["--check"]])
+    def test_start_and_check_of_a_damaged_store_agree(self, tmp_path, capsys, options) -> None:
         config = tmp_path / "config"
         config.mkdir()
-        (config / "topics.json").write_text("{broken", encoding="utf-8")
-        assert startup.main(["--store", str(tmp_path), "--check"]) == daemon.STATUS_DAMAGED
-        assert "topics.json" in capsys.readouterr().err
+        (config / "topics.json").write_bytes(b"{\xff\xfe")
+        assert startup.main(["--store", str(tmp_path), *options]) == daemon.STATUS_DAMAGED
+        error, hint = capsys.readouterr().err.splitlines()
+        assert error.startswith(f"error: {config / 'topics.json'}: JSON: ")
+        assert hint.startswith("hint: neither the file nor its .bak can be read")
 
     @pytest.mark.parametrize("options", [[], ["--check"], ["--standalone"]])
     def test_promise_that_is_not_kept_stops_the_start(self, tmp_path, capsys, options) -> None:
