@@ -102,9 +102,9 @@ PROSE = {
     """,
     "broker.conf": """
     broker.conf is a Java properties file: one key=value per line, # starts a comment, a backslash
-    at the end of a line continues it. Keys are RocketMQ's, in camelCase. Keys that this broker
-    does not read are kept and named once in a warning, so that the file of a Java broker can be
-    used unchanged.
+    at the end of a line continues it. The file is UTF-8; comments may have any encoding. Keys are
+    RocketMQ's, in camelCase. Keys that this broker does not read are kept and named once in a
+    warning, so that the file of a Java broker can be used unchanged.
 
     A key marked (live) may be changed while the broker runs.
 

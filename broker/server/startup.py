@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from broker import __version__
 from broker.common.address import format_address
+from broker.common.config.properties import read_properties
 from broker.common.text import escape_control
 from broker.errors import ConfigError, RocketMQError
 from broker.remoting.process import daemon
 from broker.remoting.security.tls import check_files
-from broker.server.configuration import settings as configured
 from broker.server.configuration.settings import Settings
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
     properties: dict[str, str] = {}
     origins: dict[str, str] = {}
     if options.config:
-        properties = configured.read_file(options.config)
+        properties = read_properties(options.config)
         origins = dict.fromkeys(properties, options.config)
     elif not options.namesrv and not options.standalone and os.environ.get("NAMESRV_ADDR"):
         properties["namesrvAddr"] = os.environ["NAMESRV_ADDR"]
