@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from broker.common.encoding.java_json import loads
+from broker.common.text import decode_text
 from broker.errors import ConfigError, RocketMQError
 
 FILE_SCHEMA = "mqadmin.offsets/1"
@@ -69,10 +70,14 @@ def load_offsets(path: str) -> SavedOffsets:
         with open(path, "rb") as file:
             data = file.read(FILE_LIMIT_BYTES + 1)
         if len(data) > FILE_LIMIT_BYTES:
-            raise ConfigError(f"offsets file {path}: more than {FILE_LIMIT_BYTES} bytes")
-        text = data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"offsets file {path}: {_reason(error)}", "is the path right?") from error
+            raise ConfigError(f"more than {FILE_LIMIT_BYTES} bytes")
+        text = decode_text(data)
+    except OSError as error:
+        raise ConfigError(
+            f"offsets file {path}: {error.strerror or error}", "is the path right?"
+        ) from error
+    except ConfigError as error:
+        raise ConfigError(f"offsets file {path}: {error.message}", error.hint) from None
     return parse_offsets(text, path)
 
 
@@ -150,10 +155,6 @@ def _number(text: str, name: str, line: int, highest: int) -> int:
     if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= highest:
         return int(text)
     raise ValueError(f"line {line}: {text!r:.40} is not a {name}")
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def save_offsets(path: str, saved: SavedOffsets) -> None:

@@ -1,6 +1,7 @@
 """Files that one command writes and another reads: plans of changes, metadata of clusters."""
 
 import os
+from codecs import BOM_UTF8
 from contextlib import suppress
 from typing import TypeVar
 
@@ -47,6 +48,6 @@ def load_json(path: str, kind: type[F], subject: str, *, limit_bytes: int, hint:
     if len(data) > limit_bytes:
         raise ConfigError(f"{subject} {path}: more than {limit_bytes} bytes")
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data.removeprefix(BOM_UTF8), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{subject} {path}: {error}", hint) from error

@@ -112,3 +112,10 @@ def test_a_file_that_cannot_be_written_whole_is_removed(
     assert not path.exists()
     save_new(str(path), Content(name="x"), "plan file")
     assert load(path).name == "x"
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors and shells on Windows write one."""
+    path = tmp_path / "plan.json"
+    path.write_bytes(b'\xef\xbb\xbf{"name": "x"}')
+    assert load(path) == Content(name="x")
