@@ -47,6 +47,24 @@ def test_a_file_that_cannot_be_written_is_refused_and_leaves_nothing(tmp_path: P
     assert [one.name for one in tmp_path.iterdir()] == ["folder.prom"]
 
 
+def test_a_pipe_or_device_is_written_and_not_replaced(tmp_path: Path) -> None:
+    """``--outfile /dev/stdout``, and for root ``/dev/null``."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for name in (path, link):
+            replace_file(str(name), "new\n")
+            assert os.read(reader, 100) == b"new\n"
+    finally:
+        os.close(reader)
+    assert path.is_fifo()
+    assert link.is_symlink()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "pipe"]
+
+
 def test_the_file_has_the_samples_whatever_is_printed(
     check: Callable[..., Any], tmp_path: Path
 ) -> None:
