@@ -9,6 +9,7 @@ import pytest
 
 from mqadmin.command.check.noun import gap_limits, replace_file
 from mqadmin.command.execution.failure import UsageFault
+from tests.support.fake_brokers import FakeCluster
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,18 @@ def test_the_file_has_the_samples_whatever_is_printed(
     assert (done.status, done.out[:9]) == (0, "DISK OK -")
     assert path.read_text() == check("disk", "-o", "prometheus").out
     assert check("disk", "--outfile", str(tmp_path / "nosuch" / "x")).status == 3
+
+
+@pytest.mark.parametrize("name", ["disk", "dlq", "replication", "lag"])
+def test_a_cluster_without_brokers_is_unknown(
+    mqadmin: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """All of its brokers are down: that is not OK."""
+    empty = FakeCluster()
+    monkeypatch.setattr(
+        "mqadmin.command.execution.session.connect", lambda settings, trace: empty.admin()
+    )
+    done = mqadmin("check", name)
+    line = f"{name.upper()} UNKNOWN - no broker is registered at the name server\n"
+    assert (done.status, done.out) == (3, line)
+    assert done.err.startswith("hint: is the broker running")
