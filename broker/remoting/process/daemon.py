@@ -44,7 +44,7 @@ import msgspec
 from broker.common.address import format_address, is_loopback, parse_address
 from broker.common.text import escape_control, truncate
 from broker.common.thread_name import show_thread_name
-from broker.errors import ConfigError, ConnectError, RocketMQError, StoreError
+from broker.errors import ConfigError, ConnectError, RocketMQError, StoreError, StoreLockedError
 from broker.remoting.process import loop as event_loop
 from broker.remoting.process.stack_dump import stack_dump_on_sigquit
 
@@ -58,6 +58,7 @@ STATUS_OK = 0
 STATUS_FAILED = 1
 STATUS_USAGE = 2
 STATUS_UNREACHABLE = 3
+STATUS_LOCKED = 4
 STATUS_DAMAGED = 7
 STATUS_KILLED = 130
 
@@ -335,7 +336,8 @@ def run(serve: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
 
     ``serve(stop)`` starts the role, prints the ready line, waits for ``stop``, closes and returns
     a status. A RocketMQError is reported on stderr and becomes a status: 2 for options and
-    configuration, 3 for an address that cannot be bound, 7 for store files, else 1.
+    configuration, 3 for an address that cannot be bound, 4 for a store that another broker uses,
+    7 for store files, else 1.
     """
 
     async def supervised() -> int:
@@ -367,6 +369,8 @@ def report(error: RocketMQError) -> int:
         return STATUS_USAGE
     if isinstance(error, ConnectError):
         return STATUS_UNREACHABLE
+    if isinstance(error, StoreLockedError):
+        return STATUS_LOCKED
     if isinstance(error, StoreError):
         return STATUS_DAMAGED
     return STATUS_FAILED
