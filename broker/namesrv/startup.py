@@ -147,11 +147,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RocketMQError as error:
         return daemon.report(error)
     if options.print_config:
-        sys.stdout.write("\n".join(settings.lines()) + "\n")
-        return daemon.STATUS_OK
+        return daemon.print_lines(settings.lines())
     if options.check:
-        sys.stdout.write("the settings are valid\n")
-        return daemon.STATUS_OK
+        return daemon.print_lines(["the settings are valid"])
     return daemon.run(lambda stop: serve(settings, listen, stop))
 
 

@@ -15,6 +15,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from broker import __version__
@@ -113,20 +114,21 @@ def bind(settings: Settings, listen_options: Sequence[str]) -> list[tuple[str, i
     return listen
 
 
-def print_settings(settings: Settings) -> None:
+def print_settings(settings: Settings) -> int:
     """Print ``key=value  # origin`` for each key, sorted."""
-    for key, value in sorted(settings.shown().items()):
-        sys.stdout.write(escape_control(f"{key}={value}  # {settings.origin(key)}") + "\n")
+    return daemon.print_lines(
+        escape_control(f"{key}={value}  # {settings.origin(key)}")
+        for key, value in sorted(settings.shown().items())
+    )
 
 
 def check_store(settings: Settings) -> int:
     """Check the store without starting it: its lock, file lengths and configuration files."""
     from broker.server import check
 
-    for line in check.check_store(settings.store):
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.write("the settings and the store can be used\n")
-    return daemon.STATUS_OK
+    return daemon.print_lines(
+        chain(check.check_store(settings.store), ["the settings and the store can be used"])
+    )
 
 
 def chosen_role(
@@ -169,8 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.namesrv_listen and not options.standalone:
             raise ConfigError("--namesrv-listen needs --standalone")
         if options.print_config:
-            print_settings(settings)
-            return daemon.STATUS_OK
+            return print_settings(settings)
         if options.check:
             check_files(settings.broker)
             return check_store(settings)

@@ -34,7 +34,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -267,10 +267,27 @@ def own_address(towards: tuple[str, int] = ("192.0.2.1", 9)) -> str:
 
 def ready(line: str) -> None:
     """Print the ready line of this daemon and notify systemd."""
-    with contextlib.suppress(BrokenPipeError, ValueError):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    with contextlib.suppress(ValueError):  # stdout is closed
+        print_lines([line])
     notify("READY=1")
+
+
+def print_lines(lines: Iterable[str]) -> int:
+    """Print lines and return the exit status; a closed pipe (``head``) is not an error."""
+    try:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # the interpreter's last flush would fail again
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+        if isinstance(error, BrokenPipeError):
+            return STATUS_OK
+        sys.stderr.write(f"error: cannot write the output: {error.strerror}\n")
+        return STATUS_FAILED
+    return STATUS_OK
 
 
 def notify(state: str) -> bool:

@@ -1,5 +1,6 @@
 """mqbroker: options, settings and their origins, the process from start to stop."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -153,3 +154,21 @@ def test_process_serves_until_sigterm_and_stops_in_order(tmp_path: Path) -> None
         process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+@pytest.mark.parametrize("option", ["-p", "--check"])
+def test_a_closed_pipe_is_not_an_error_and_a_full_disk_is_one(tmp_path: Path, option: str) -> None:
+    command = [sys.executable, "-m", "broker", "--store", str(tmp_path), option]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as closed, open("/dev/full", "wb") as full:
+        done = [
+            subprocess.run(
+                command, stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+            )
+            for stdout in (closed, full)
+        ]
+    assert [(one.returncode, one.stderr) for one in done] == [
+        (0, ""),
+        (1, "error: cannot write the output: No space left on device\n"),
+    ]
