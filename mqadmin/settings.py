@@ -26,6 +26,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from broker.common.text import decode_text
 from broker.common.times import parse_duration_ms
 from broker.errors import ConfigError
 
@@ -214,7 +215,7 @@ class Settings:
         """Return the secret key of the variable or the file; None if a command prints it."""
         word = self.secret_word
         if word == "secret-key-file":
-            return read_file(self.text(word) or "").decode("utf-8", "surrogateescape").strip()
+            return read_text(self.text(word) or "").strip()
         return self.text(word) if word == "secret-key" else None
 
     @property
@@ -386,11 +387,14 @@ def load_contexts(path: str) -> Contexts:
 
     try:
         with open(path, "rb") as file:
-            document = tomllib.load(file)
+            document = tomllib.loads(decode_text(file.read()))
     except FileNotFoundError:
         return Contexts("", {})
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"context file ({path}): {error}", "repair or remove the file") from error
+    except (OSError, tomllib.TOMLDecodeError, ConfigError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise ConfigError(
+            f"context file ({path}): {reason}", "repair or remove the file"
+        ) from error
     named = document.get("contexts", {})
     current = document.get("current", "")
     if not isinstance(named, dict) or not isinstance(current, str):
@@ -462,7 +466,20 @@ def read_file(path: str, limit_bytes: int = FILE_LIMIT_BYTES) -> bytes:
         with open(path, "rb") as file:
             data = file.read(limit_bytes + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
+        raise ConfigError(f"{path}: {error.strerror}", "is the path right?") from error
     if len(data) > limit_bytes:
         raise ConfigError(f"{path}: longer than {limit_bytes} bytes")
     return data
+
+
+def read_text(path: str, limit_bytes: int = FILE_LIMIT_BYTES) -> str:
+    """Read a text file named on the command line; ConfigError with path and line."""
+    return text_of(read_file(path, limit_bytes), path)
+
+
+def text_of(data: bytes, source: str) -> str:
+    """Decode the content of ``source``; ConfigError with source and line."""
+    try:
+        return decode_text(data)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error.message}", error.hint) from None

@@ -16,6 +16,7 @@ from _man_client import client_sections
 from _man_java import java_sections
 from _man_text import (
     CLUSTER_EXAMPLE,
+    DAEMON_STATUSES,
     EXIT_STATUSES,
     PROSE,
     REPAIR_EXAMPLE,
@@ -350,6 +351,9 @@ def mqbroker_page() -> Iterator[str]:
     yield ".SH DESCRIPTION"
     yield from prose("mqbroker")
     yield from daemon_options(broker_startup.argument_parser())
+    yield ".SH EXIT STATUS"
+    for status, meaning in DAEMON_STATUSES:
+        yield from tagged(status, meaning)
     yield ".SH EXAMPLES"
     yield from verbatim(
         [
@@ -368,6 +372,9 @@ def mqnamesrv_page() -> Iterator[str]:
     yield ".SH DESCRIPTION"
     yield from prose("mqnamesrv")
     yield from daemon_options(namesrv_startup.argument_parser())
+    yield ".SH EXIT STATUS"
+    for status, meaning in DAEMON_STATUSES:
+        yield from tagged(status, meaning)
     yield ".SH SETTINGS"
     yield from settings_list(namesrv_config.NamesrvConfig(), namesrv_config.SETTINGS)
     yield from (".SH SEE ALSO", "mqbroker(8), mqadmin(1)")

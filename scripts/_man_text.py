@@ -5,6 +5,16 @@ paragraph ends at an empty line; ``- `` starts an item of a list. Figures were m
 ``scripts/bench`` and ``scripts/torture``; README.md repeats some of them.
 """
 
+DAEMON_STATUSES = [
+    ("0", "stopped in order; with -p and --check: the settings (and the store) can be used"),
+    ("1", "another error"),
+    ("2", "an option, a setting or a configuration file cannot be used"),
+    ("3", "an address cannot be listened on"),
+    ("4", "another broker uses the store"),
+    ("7", "a file of the store cannot be used"),
+    ("130", "stopped at once by a second signal"),
+]
+
 EXIT_STATUSES = [
     ("0", "done"),
     ("1", "the answer is no: no results, a gate not met, files that differ"),
@@ -102,9 +112,9 @@ PROSE = {
     """,
     "broker.conf": """
     broker.conf is a Java properties file: one key=value per line, # starts a comment, a backslash
-    at the end of a line continues it. Keys are RocketMQ's, in camelCase. Keys that this broker
-    does not read are kept and named once in a warning, so that the file of a Java broker can be
-    used unchanged.
+    at the end of a line continues it. The file is UTF-8; comments may have any encoding. Keys are
+    RocketMQ's, in camelCase. Keys that this broker does not read are kept and named once in a
+    warning, so that the file of a Java broker can be used unchanged.
 
     A key marked (live) may be changed while the broker runs.
 

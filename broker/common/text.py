@@ -1,4 +1,6 @@
-"""Make text from external sources safe to print: one line, no terminal controls.
+"""Text from external sources: decoded strictly, and made safe to print.
+
+Safe text is one line without terminal controls.
 
 The C0 and C1 controls, DEL, the bidirectional controls, the line and paragraph separators, and
 unpaired surrogates are escaped. All other characters, including other scripts and emoji, are
@@ -7,6 +9,8 @@ unchanged.
 
 import re
 from functools import cache
+
+from broker.errors import ConfigError
 
 _CONTROLS = (
     "["
@@ -49,3 +53,25 @@ def truncate(text: str, limit_chars: int) -> str:
     if len(text) <= limit_chars:
         return text
     return f"{text[:limit_chars]}... ({len(text) - limit_chars} more characters)"
+
+
+def decode_text(data: bytes) -> str:
+    """Decode the bytes of a text file: UTF-8, with or without a byte order mark.
+
+    ConfigError with the line of the first byte that is not UTF-8, or of a NUL byte, which only
+    damaged files contain.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # the position does not count the byte order mark
+        place = error.start + len(data) - len(error.object)
+        raise _undecodable(data, place, f"not UTF-8: byte 0x{data[place]:02x}") from None
+    if "\0" in text:
+        raise _undecodable(data, data.index(b"\0"), "a NUL byte")
+    return text
+
+
+def _undecodable(data: bytes, place: int, reason: str) -> ConfigError:
+    line = data.count(b"\n", 0, place) + 1
+    return ConfigError(f"line {line}: {reason}", "write the file as UTF-8 text")

@@ -8,11 +8,9 @@ settings, and reported in one warning.
 """
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Final
 
-from broker.common.config.properties import format_properties
 from broker.common.config.settings import (
     DAY_MS,
     Setting,
@@ -208,21 +206,3 @@ def black_list(config: NamesrvConfig) -> frozenset[str]:
     """
     own = (key.strip() for key in config.config_black_list.split(";"))
     return ALWAYS_BLACK | {"configStorePath", "kvConfigPath"} | {key for key in own if key}
-
-
-def patch_properties(text: str, changes: Mapping[str, str]) -> str:
-    """Return properties text with ``changes`` applied; all other lines are kept.
-
-    The last line of a changed key gets the new value, because readers use the last one; new keys
-    are appended.
-    """
-    lines = text.splitlines()
-    for key, value in changes.items():
-        line = format_properties({key: value}).rstrip("\n")
-        pattern = re.compile(rf"[ \t\f]*{re.escape(key)}[ \t\f]*[=: \t\f]")
-        places = [place for place, old in enumerate(lines) if pattern.match(old)]
-        if places:
-            lines[places[-1]] = line
-        else:
-            lines.append(line)
-    return "\n".join(lines) + "\n"

@@ -15,8 +15,8 @@ from pathlib import Path
 from broker.errors import StoreError
 
 
-def write_atomically(path: str, text: str) -> None:
-    """Replace the file's content by ``text`` (UTF-8); a ``.bak`` file keeps the old content.
+def write_atomically(path: str, data: bytes) -> None:
+    """Replace the file's content by ``data``; a ``.bak`` file keeps the old content.
 
     Raises StoreError naming the path.
     """
@@ -24,8 +24,8 @@ def write_atomically(path: str, text: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(target.name + ".tmp")
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):
@@ -44,17 +44,17 @@ def write_atomically(path: str, text: str) -> None:
         ) from error
 
 
-def read_texts(path: str) -> list[str]:
-    """Return the text of the file and of its ``.bak``; callers use the first valid one.
+def read_copies(path: str) -> list[bytes]:
+    """Return the content of the file and of its ``.bak``; callers use the first valid one.
 
     Missing files are skipped. Raises StoreError for an existing file that cannot be read.
     """
-    texts = []
+    copies = []
     for candidate in (path, f"{path}.bak"):
         try:
-            texts.append(Path(candidate).read_text(encoding="utf-8"))
+            copies.append(Path(candidate).read_bytes())
         except FileNotFoundError:
             continue
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise StoreError(f"{candidate}: cannot be read: {error}", path=candidate) from error
-    return texts
+    return copies

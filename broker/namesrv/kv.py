@@ -14,6 +14,7 @@ import logging
 from typing import Any
 
 from broker.common.encoding import java_json
+from broker.common.text import decode_text
 from broker.errors import ClientError, RocketMQError, StoreError
 from broker.namesrv import files
 
@@ -46,9 +47,9 @@ class KVConfig:
         if not self.path:
             return
         reasons = []
-        for text in files.read_texts(self.path):
+        for data in files.read_copies(self.path):
             try:
-                self.tables = _tables(java_json.loads(text))
+                self.tables = _tables(java_json.loads(decode_text(data)))
             except (RocketMQError, TypeError) as error:
                 reasons.append(str(error))
                 continue
@@ -100,7 +101,7 @@ class KVConfig:
         """Write the file before the tables change: readers see only stored values."""
         tables = {**self.tables, namespace: table}
         if self.path:
-            files.write_atomically(self.path, java_json.dumps({"configTable": tables}))
+            files.write_atomically(self.path, java_json.dumps({"configTable": tables}).encode())
         self.tables = tables
 
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from broker.common.config.properties import format_properties
+from broker.common.config.properties import format_properties, patch_properties
 from broker.common.config.secrets import MASK, mask_secrets
 from broker.common.text import escape_control
 from broker.errors import BrokerError, ConfigError
@@ -85,5 +85,5 @@ class LiveSettings:
 
     def _persist(self, changes: Mapping[str, str]) -> None:
         path = self.config.store_path
-        old = Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
-        files.write_atomically(path, keys.patch_properties(old, changes))
+        old = Path(path).read_bytes() if Path(path).exists() else b""
+        files.write_atomically(path, patch_properties(old, changes))

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from broker import __version__
-from broker.common.config.properties import parse_properties
+from broker.common.config.properties import read_properties
 from broker.common.config.settings import refuse_unserved
 from broker.errors import ConfigError, RocketMQError
 from broker.namesrv import config as keys
@@ -66,11 +66,7 @@ def read_settings(path: str | None) -> LiveSettings:
     """
     if path is None:
         return LiveSettings(_with_paths(NamesrvConfig()))
-    try:
-        properties = parse_properties(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"{path}: {reason}", "name a readable properties file") from error
+    properties = read_properties(path)
     try:
         refuse_unserved(keys.UNSERVED_KEYS, properties)
         config = keys.from_properties(properties)
@@ -151,11 +147,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RocketMQError as error:
         return daemon.report(error)
     if options.print_config:
-        sys.stdout.write("\n".join(settings.lines()) + "\n")
-        return daemon.STATUS_OK
+        return daemon.print_lines(settings.lines())
     if options.check:
-        sys.stdout.write("the settings are valid\n")
-        return daemon.STATUS_OK
+        return daemon.print_lines(["the settings are valid"])
     return daemon.run(lambda stop: serve(settings, listen, stop))
 
 

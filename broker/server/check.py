@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.errors import ConfigError, StoreError, StoreLockedError
+from broker.errors import StoreError, StoreLockedError
 from broker.server.role.role_state import RoleFile
 from broker.server.tables.config_loader import load_config
 from broker.store.config import DEFAULTS, MessageStoreConfig
@@ -215,10 +215,6 @@ def check_configuration_files(config: MessageStoreConfig, disk: Disk) -> Iterato
 
 
 def _check_file(file: ConfigFile, decode: Callable[[str], object]) -> str:
-    try:
-        content = load_config(file, decode, report=False)
-    except ConfigError as error:
-        raise StoreError(error.message, error.hint, path=file.path) from error
-    if content is None:
+    if load_config(file, decode, report=False) is None:
         return f"{file.path}: empty"
     return f"{file.backup_path if file.backup_counts else file.path}: readable"

@@ -15,15 +15,16 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from broker import __version__
 from broker.common.address import format_address
+from broker.common.config.properties import read_properties
 from broker.common.text import escape_control
 from broker.errors import ConfigError, RocketMQError
 from broker.remoting.process import daemon
 from broker.remoting.security.tls import check_files
-from broker.server.configuration import settings as configured
 from broker.server.configuration.settings import Settings
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
     properties: dict[str, str] = {}
     origins: dict[str, str] = {}
     if options.config:
-        properties = configured.read_file(options.config)
+        properties = read_properties(options.config)
         origins = dict.fromkeys(properties, options.config)
     elif not options.namesrv and not options.standalone and os.environ.get("NAMESRV_ADDR"):
         properties["namesrvAddr"] = os.environ["NAMESRV_ADDR"]
@@ -113,20 +114,21 @@ def bind(settings: Settings, listen_options: Sequence[str]) -> list[tuple[str, i
     return listen
 
 
-def print_settings(settings: Settings) -> None:
+def print_settings(settings: Settings) -> int:
     """Print ``key=value  # origin`` for each key, sorted."""
-    for key, value in sorted(settings.shown().items()):
-        sys.stdout.write(escape_control(f"{key}={value}  # {settings.origin(key)}") + "\n")
+    return daemon.print_lines(
+        escape_control(f"{key}={value}  # {settings.origin(key)}")
+        for key, value in sorted(settings.shown().items())
+    )
 
 
 def check_store(settings: Settings) -> int:
     """Check the store without starting it: its lock, file lengths and configuration files."""
     from broker.server import check
 
-    for line in check.check_store(settings.store):
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.write("the settings and the store can be used\n")
-    return daemon.STATUS_OK
+    return daemon.print_lines(
+        chain(check.check_store(settings.store), ["the settings and the store can be used"])
+    )
 
 
 def chosen_role(
@@ -169,8 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.namesrv_listen and not options.standalone:
             raise ConfigError("--namesrv-listen needs --standalone")
         if options.print_config:
-            print_settings(settings)
-            return daemon.STATUS_OK
+            return print_settings(settings)
         if options.check:
             check_files(settings.broker)
             return check_store(settings)

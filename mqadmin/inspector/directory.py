@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.common.config.properties import parse_properties
-from broker.errors import StoreError, StorePathError
+from broker.errors import ConfigError, StoreError, StorePathError
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from broker.store.format import checkpoint, indexfile, state
 from broker.store.format.commitlog import file_start, own_offset
@@ -274,7 +274,7 @@ class StoreDirectory:
             identity = read_all(self.root / "brokerIdentity")
             if identity is not None and identity.count(b"#") >= 2:
                 return identity.split(b"#")[1].decode("utf-8", "replace")
-            return _name_in_conf(self.root) or self._name_in_topics()
+            return own_settings(self.root).get("brokerName") or self._name_in_topics()
         except StoreError:
             return None  # without the name, messages can still be read
 
@@ -415,14 +415,17 @@ def _first_offset(path: Path) -> int:
     return 0
 
 
-def _name_in_conf(root: Path) -> str | None:
+def own_settings(root: Path) -> dict[str, str]:
+    """Return the broker.conf in or next to a store whose storePathRootDir is it, else {}."""
     for folder in (root, root.resolve().parent):
         for path in sorted(folder.glob("*.conf")):
             if not path.is_file() or path.stat().st_size > _CONF_BYTES:
                 continue
-            text = (read_all(path) or b"").decode("utf-8", "replace")
-            values = parse_properties(text)
+            try:
+                values = parse_properties((read_all(path) or b"").decode("utf-8", "replace"))
+            except ConfigError:  # the file of another program
+                continue
             store = values.get("storePathRootDir")
             if store and Path(folder, store).resolve() == root.resolve():
-                return values.get("brokerName") or None
-    return None
+                return values
+    return {}

@@ -13,7 +13,14 @@ import msgspec
 
 from broker.common.java import INT16_MAX, parse_number
 from broker.common.sysflag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from broker.common.topic import LMQ_PREFIX, TRANS_HALF_TOPIC, TopicConfig, is_system_topic
+from broker.common.topic import (
+    LMQ_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_HALF_TOPIC,
+    TopicConfig,
+    is_system_topic,
+)
 from broker.errors import ConfigError, RemoteProtocolError, StoreError
 from broker.message.message import MessageExt
 from broker.message.properties import append_property, peek_property, remove_property
@@ -35,12 +42,14 @@ from mqadmin.inspector.queries.loss import QueueLoss, total
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.static_topics import moved_mappings
+from mqadmin.inspector.verify.config_checks import read_settings
 from mqadmin.inspector.verify.log_walk import lmq_enabled
 from mqadmin.inspector.verify.queue_checks import OpenFiles
 from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.derived_files.build_index import IndexWriter
 from mqadmin.repair.derived_files.build_queues import BuildTable, OldUnits
+from mqadmin.repair.derived_files.build_timers import TimerBuilder
 from mqadmin.repair.derived_files.rebuild import rebuild
 from mqadmin.repair.files import Blocks, Output, check_output
 from mqadmin.repair.recover import Salvaged, SalvagedRecord, is_filler, is_wanted, salvage
@@ -52,6 +61,7 @@ _TAKEN: Final = (
     config.TOPICS,
     config.SUBSCRIPTION_GROUP,
     *_OFFSETS,
+    config.DELAY_OFFSET,
     config.TOPIC_QUEUE_MAPPING,
 )
 
@@ -108,6 +118,7 @@ def plan_store(
     query: Query | None = None,
 ) -> NewStorePlan:
     """Forecast :func:`recover_store` without writing; raises ConfigError like it."""
+    _refuse_inside(sources, output)
     check_output(output)
     messages = _Messages(sources, query or Query())
     count = size = 0
@@ -142,9 +153,10 @@ def recover_store(
     """Write the salvageable messages into a new store at ``output``.
 
     ``query`` restricts them by topic and times; its other conditions are ignored. Raises StoreError
-    if there is no message, ConfigError if ``output`` is not empty or a record exceeds
-    ``file_size`` (bytes).
+    if there is no message, ConfigError if ``output`` is not empty or inside a source, or a record
+    exceeds ``file_size`` (bytes).
     """
+    _refuse_inside(sources, output)
     made = Output(output)
     try:
         return _Rewrite(sources, made, file_size, query or Query()).run()
@@ -245,6 +257,23 @@ class _OffsetMap:
         return found
 
 
+def _refuse_inside(sources: Sequence[Path], output: Path) -> None:
+    for path in sources:
+        if path.is_dir() and output.resolve().is_relative_to(path.resolve()):
+            raise ConfigError(f"{output} is inside {path}", "name a directory outside of it")
+
+
+def _origin(sources: Sequence[Path]) -> Path | None:
+    """Return the root of the only store among the sources; states of several are not mixed."""
+    folders = [path for path in sources if path.is_dir()]
+    if len(folders) != 1:
+        return None
+    try:
+        return StoreDirectory(folders[0]).root
+    except StoreError:  # a folder of files, as lost+found
+        return None
+
+
 def _check_size(size: int, file_size: int) -> None:
     if not fits(size, file_size):
         raise ConfigError(
@@ -300,6 +329,7 @@ class _Rewrite:
         self.sources = sources
         self.made = made
         self.file_size = file_size
+        self.origin = _origin(sources)
         self.input = _Messages(sources, query)
         self.messages = 0
         self.renumbered = False
@@ -432,6 +462,10 @@ class _Rewrite:
         checkpoint = Checkpoint(newest, newest, index.full_until)
         self.made.write(state.CHECKPOINT, encode_checkpoint(checkpoint))
         self._config(keys)
+        if (TIMER_TOPIC, 0) in keys:
+            old_store = made if self.origin is None else StoreDirectory(self.origin)
+            builder = TimerBuilder(self.made, old_store, read_settings(old_store), newest)
+            builder.build(clean=False)
 
     def _lmq_enabled(self, made: StoreDirectory) -> set[Key]:
         found: set[Key] = set()
@@ -449,11 +483,9 @@ class _Rewrite:
         return slots, 4 * slots
 
     def _config(self, keys: set[Key]) -> None:
-        sources = [path for path in self.sources if path.is_dir()]
-        folder = sources[0] / state.CONFIG_DIR if len(sources) == 1 else None
         topics: dict[str, TopicConfig] = {}
-        if folder is not None and folder.is_dir():
-            topics = self._take_config(folder)
+        if self.origin is not None:
+            topics = self._take_config(self.origin / state.CONFIG_DIR)
         for topic, queue_id in sorted(keys):
             if topic.startswith(LMQ_PREFIX) or is_system_topic(topic):
                 continue
@@ -471,7 +503,7 @@ class _Rewrite:
         self.made.write(f"{state.CONFIG_DIR}/{config.TOPICS}", text.encode())
 
     def _take_config(self, folder: Path) -> dict[str, TopicConfig]:
-        """Copy groups, map consumer offsets to the same messages, and return the known topics.
+        """Copy groups, map consumer and delay offsets to the same messages; return the topics.
 
         The segments of static topics keep their bounds, mapped to the same messages.
         """
@@ -486,6 +518,8 @@ class _Rewrite:
                         topics = dict(config.decode_topics(data).topics)
                     elif name in _OFFSETS:
                         data = self._moved_offsets(data)
+                    elif name == config.DELAY_OFFSET:
+                        data = self._moved_delays(data)
                     elif name == config.TOPIC_QUEUE_MAPPING:
                         data = moved_mappings(data, self._moved)
                     else:
@@ -500,6 +534,14 @@ class _Rewrite:
     def _moved_offsets(self, data: bytes) -> bytes:
         moved = map_offsets(config.decode_consumer_offset(data), self._moved)
         return config.encode_consumer_offset(moved).encode()
+
+    def _moved_delays(self, data: bytes) -> bytes:
+        stored = config.decode_delay_offset(data)
+        moved = {
+            level: self._moved(SCHEDULE_TOPIC, level - 1, offset)
+            for level, offset in stored.offsets.items()
+        }
+        return config.encode_delay_offset(msgspec.structs.replace(stored, offsets=moved)).encode()
 
     def _moved(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the new offset of the first kept message at or after an old one."""

@@ -390,3 +390,43 @@ def test_text_that_is_not_utf8_is_refused_with_its_origin() -> None:
 def test_the_file_of_contexts_follows_the_variables_of_the_user() -> None:
     assert config_path({"XDG_CONFIG_HOME": "/x", "HOME": "/h"}) == "/x/mqadmin/config.toml"
     assert config_path({"XDG_CONFIG_HOME": "", "HOME": "/h"}) == "/h/.config/mqadmin/config.toml"
+
+
+def test_a_secret_file_that_is_not_text_is_refused_without_its_content(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(b"s3cret\xff")
+    settings = resolve({"secret_key_file": str(path)}, {"HOME": "/n"})
+    with pytest.raises(ConfigError) as caught:
+        settings.secret()
+    assert caught.value.message == f"{path}: line 1: not UTF-8: byte 0xff"
+    assert caught.value.hint == "write the file as UTF-8 text"
+
+
+def test_a_context_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("\ufeff[contexts.a]\nnamesrv = 'h:1'\n", encoding="utf-8")
+    assert load_contexts(str(path)).named == {"a": {"namesrv": "h:1"}}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"# a\n[contexts.\xff]\n", "line 2: not UTF-8: byte 0xff"),
+        (b"\0\0", "line 1: a NUL byte"),
+    ],
+)
+def test_a_context_file_that_is_not_text_is_named_with_the_line(
+    tmp_path: Path, data: bytes, reason: str
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError) as caught:
+        load_contexts(str(path))
+    assert caught.value.message == f"context file ({path}): {reason}"
+    assert caught.value.hint == "repair or remove the file"
+
+
+def test_a_context_file_that_is_a_folder_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_contexts(str(tmp_path))
+    assert caught.value.message == f"context file ({tmp_path}): Is a directory"

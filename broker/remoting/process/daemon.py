@@ -34,7 +34,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ import msgspec
 from broker.common.address import format_address, is_loopback, parse_address
 from broker.common.text import escape_control, truncate
 from broker.common.thread_name import show_thread_name
-from broker.errors import ConfigError, ConnectError, RocketMQError, StoreError
+from broker.errors import ConfigError, ConnectError, RocketMQError, StoreError, StoreLockedError
 from broker.remoting.process import loop as event_loop
 from broker.remoting.process.stack_dump import stack_dump_on_sigquit
 
@@ -58,6 +58,7 @@ STATUS_OK = 0
 STATUS_FAILED = 1
 STATUS_USAGE = 2
 STATUS_UNREACHABLE = 3
+STATUS_LOCKED = 4
 STATUS_DAMAGED = 7
 STATUS_KILLED = 130
 
@@ -266,10 +267,27 @@ def own_address(towards: tuple[str, int] = ("192.0.2.1", 9)) -> str:
 
 def ready(line: str) -> None:
     """Print the ready line of this daemon and notify systemd."""
-    with contextlib.suppress(BrokenPipeError, ValueError):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    with contextlib.suppress(ValueError):  # stdout is closed
+        print_lines([line])
     notify("READY=1")
+
+
+def print_lines(lines: Iterable[str]) -> int:
+    """Print lines and return the exit status; a closed pipe (``head``) is not an error."""
+    try:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # the interpreter's last flush would fail again
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+        if isinstance(error, BrokenPipeError):
+            return STATUS_OK
+        sys.stderr.write(f"error: cannot write the output: {error.strerror}\n")
+        return STATUS_FAILED
+    return STATUS_OK
 
 
 def notify(state: str) -> bool:
@@ -335,7 +353,8 @@ def run(serve: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
 
     ``serve(stop)`` starts the role, prints the ready line, waits for ``stop``, closes and returns
     a status. A RocketMQError is reported on stderr and becomes a status: 2 for options and
-    configuration, 3 for an address that cannot be bound, 7 for store files, else 1.
+    configuration, 3 for an address that cannot be bound, 4 for a store that another broker uses,
+    7 for store files, else 1.
     """
 
     async def supervised() -> int:
@@ -367,6 +386,8 @@ def report(error: RocketMQError) -> int:
         return STATUS_USAGE
     if isinstance(error, ConnectError):
         return STATUS_UNREACHABLE
+    if isinstance(error, StoreLockedError):
+        return STATUS_LOCKED
     if isinstance(error, StoreError):
         return STATUS_DAMAGED
     return STATUS_FAILED

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from broker.common.config.properties import format_properties, parse_properties
+from broker.common.config.properties import patch_properties
 from broker.common.config.secrets import MASK, is_secret, mask_secrets
 from broker.common.config.settings import refuse_unserved
 from broker.errors import ConfigError, StoreError
@@ -185,35 +185,15 @@ class Settings:
         self.version.bump(now_ms)
 
 
-def read_file(path: str) -> dict[str, str]:
-    """Return the keys of a broker.conf; ConfigError when it cannot be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", "name a readable file with -c") from None
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error.message}", error.hint) from None
-    except ValueError as error:
-        raise ConfigError(f"{path}: not a properties file: {error}") from None
-
-
 def _rewrite(path: str, changes: Mapping[str, str]) -> None:
     """Change keys in a properties file; keep comments and the order of lines.
 
     The file is replaced by a rename. StoreError when it cannot be written.
     """
-    left = dict(changes)
     temporary = f"{path}.tmp"
     disk = Disk()
     try:
-        lines = disk.read(path).decode("utf-8").splitlines()
-        for place, line in enumerate(lines):
-            key = line.split("=", 1)[0].strip()
-            if key in left and not line.lstrip().startswith(("#", "!")):
-                lines[place] = format_properties({key: left.pop(key)}).strip()
-        lines += [format_properties({key: value}).strip() for key, value in left.items()]
-        disk.write(temporary, ("\n".join(lines) + "\n").encode())
+        disk.write(temporary, patch_properties(disk.read(path), changes))
         disk.rename(temporary, path)
         disk.sync_folder(os.path.dirname(os.path.abspath(path)))
     except OSError as error:

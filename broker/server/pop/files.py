@@ -47,7 +47,7 @@ class PopFiles:
     def check(self) -> None:
         """Check that both files are readable, before any other file of the store is opened.
 
-        ConfigError or StoreError for the first unreadable file.
+        StoreError for the first unreadable file.
         """
         load_config(self.orders_file, _decode_orders, report=False)
         load_config(self.modes_file, _decode_modes, report=False)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from broker.errors import ConfigError, RocketMQError, StoreError
+from broker.errors import RocketMQError, StoreError
 from broker.store.config_file import ConfigFile
 
 log = logging.getLogger("broker.server")
@@ -20,7 +20,7 @@ def load_config(
 ) -> Content | None:
     """Return the decoded file, else its backup, None if neither exists; log the use of the backup.
 
-    ConfigError when neither can be decoded, StoreError when a file cannot be read.
+    StoreError when neither can be decoded, or when a file cannot be read.
     """
     try:
         text = file.load()
@@ -51,10 +51,11 @@ def _decode_backup(
             return decode(backup)
         except RocketMQError:
             pass
-    raise ConfigError(
+    raise StoreError(
         f"{file.path}: {error.message}",
         "neither the file nor its .bak can be read; repair one, or see the plan of"
         " `mqadmin store repair`",
+        path=file.path,
     ) from error
 
 

@@ -95,7 +95,7 @@ class ConfigStore:
     def load(self, tables: PersistentTables) -> None:
         """Fill the tables and write them from now on whenever they change.
 
-        ConfigError when a file and its backup are both unreadable.
+        StoreError when a file and its backup are both unreadable.
         """
         topics = load_config(self._topics, self._decode_topics.load)
         if topics is not None:
@@ -158,7 +158,7 @@ class ConfigStore:
     def check(self) -> None:
         """Check that all files are readable, before any other file of the store is opened.
 
-        ConfigError or StoreError for the first unreadable file.
+        StoreError for the first unreadable file.
         """
         load_config(self._topics, self._decode_topics.check, report=False)
         load_config(self._mappings, _decode_mappings, report=False)

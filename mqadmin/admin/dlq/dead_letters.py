@@ -6,6 +6,7 @@ one JSON object per line, or the object of ``-o json`` with its ``items``.
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -62,7 +63,7 @@ _ROW: Final = msgspec.json.Decoder(DeadLetterRow)
 def read_dead_letters(data: bytes, name: str) -> list[DeadLetter]:
     """Read the dead letters of a file; ConfigError with file and line for an invalid one."""
     dead_letters = []
-    for place, row in _rows(data, name):
+    for place, row in _rows(data.removeprefix(BOM_UTF8), name):
         try:
             dead_letters.append(dead_letter_of(row))
         except ConfigError as error:

@@ -5,16 +5,14 @@ retention time has passed, or until the topic is deleted; the reading group no l
 The messages that will be skipped are written to a file before an offset moves.
 """
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 import msgspec
 
 from broker.common.group import is_system_group
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import dlq_topic
-from broker.errors import ClientError, ConfigError, RocketMQError
+from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
 from mqadmin.admin.failure import describe
@@ -23,6 +21,7 @@ from mqadmin.admin.message.record import BodyView, record_of, unwrapped
 from mqadmin.admin.offset.library import OffsetAdmin
 from mqadmin.admin.offset.progress import places_of
 from mqadmin.admin.offset.reset import ResetItem, ResetPlan
+from mqadmin.admin.plans.json_file import write_new
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.message_row import MessageRow
@@ -75,25 +74,15 @@ class DlqPurger:
         # An export may take longer than --timeout: each call has a deadline, the whole has none.
         admin = self._admin.without_deadline()
         try:
-            with open(path, "xb") as file:
-                try:
-                    written = 0
-                    for row in self._skipped(admin, plan.items):
-                        file.write(encode(row) + b"\n")
-                        written += 1
-                    file.flush()
-                    os.fsync(file.fileno())
-                except BaseException:
-                    with suppress(OSError):
-                        os.unlink(path)
-                    raise
-        except OSError as error:
-            raise ConfigError(
-                f"{path}: {error.strerror or error}; nothing was changed", "name another file"
-            ) from error
+            return write_new(
+                path,
+                (encode(row) + b"\n" for row in self._skipped(admin, plan.items)),
+                "dead-letter file",
+                sync=True,
+                hint="name another file; nothing was changed",
+            )
         finally:
             admin.close()
-        return written
 
     def _skipped(self, admin: AdminSession, items: Sequence[ResetItem]) -> Iterator[MessageRow]:
         reader = QueueReader(admin, routes=self._admin.routes)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from broker.errors import ConfigError
 from mqadmin.admin.dlq.select import cause_of, origin_of
+from mqadmin.admin.plans.json_file import write_new
 from mqadmin.message_row import MessageRow
 
 
@@ -63,10 +63,4 @@ def _count(
 def write_dead_letters(path: str, rows: Sequence[MessageRow]) -> None:
     """Write dead letters to a new file, one JSON object per line, as ``dlq replay`` reads it."""
     encode = msgspec.json.Encoder().encode
-    try:
-        with open(path, "xb") as file:
-            for row in rows:
-                file.write(encode(row) + b"\n")
-            file.flush()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}", "name another file") from error
+    write_new(path, (encode(row) + b"\n" for row in rows), "dead-letter file")

@@ -18,7 +18,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from broker.common.encoding.java_json import loads
+from broker.common.text import decode_text
 from broker.errors import ConfigError, RocketMQError
+from mqadmin.admin.plans.json_file import save_new, write_new
 
 FILE_SCHEMA = "mqadmin.offsets/1"
 
@@ -29,6 +31,7 @@ FILE_ENTRIES = 1_000_000
 FILE_LIMIT_BYTES = 256 * 1024 * 1024
 
 CSV_SUFFIX = ".csv"
+SUBJECT = "offsets file"
 
 _MAX_OFFSET = 2**63 - 1
 
@@ -69,10 +72,14 @@ def load_offsets(path: str) -> SavedOffsets:
         with open(path, "rb") as file:
             data = file.read(FILE_LIMIT_BYTES + 1)
         if len(data) > FILE_LIMIT_BYTES:
-            raise ConfigError(f"offsets file {path}: more than {FILE_LIMIT_BYTES} bytes")
-        text = data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"offsets file {path}: {_reason(error)}", "is the path right?") from error
+            raise ConfigError(f"more than {FILE_LIMIT_BYTES} bytes")
+        text = decode_text(data)
+    except OSError as error:
+        raise ConfigError(
+            f"offsets file {path}: {error.strerror or error}", "is the path right?"
+        ) from error
+    except ConfigError as error:
+        raise ConfigError(f"offsets file {path}: {error.message}", error.hint) from None
     return parse_offsets(text, path)
 
 
@@ -152,14 +159,9 @@ def _number(text: str, name: str, line: int, highest: int) -> int:
     raise ValueError(f"line {line}: {text!r:.40} is not a {name}")
 
 
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
 def save_offsets(path: str, saved: SavedOffsets) -> None:
     """Write a JSON offsets file that must not exist yet; ConfigError with the path otherwise."""
-    data = msgspec.json.format(msgspec.json.encode(saved), indent=2)
-    _write_new(path, data + b"\n")
+    save_new(path, saved, SUBJECT)
 
 
 def write_offsets(path: str, saved: SavedOffsets) -> None:
@@ -172,15 +174,4 @@ def write_offsets(path: str, saved: SavedOffsets) -> None:
     for one in saved.offsets:
         offset = "" if one.consumer_offset is None else one.consumer_offset
         writer.writerow((one.topic, one.queue_id, offset, one.broker_name))
-    _write_new(path, text.getvalue().encode())
-
-
-def _write_new(path: str, data: bytes) -> None:
-    try:
-        with open(path, "xb") as file:
-            file.write(data)
-            file.flush()
-    except OSError as error:
-        raise ConfigError(
-            f"offsets file {path}: {error.strerror or error}", "name another file"
-        ) from error
+    write_new(path, [text.getvalue().encode()], SUBJECT)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from broker.common.message_queue import MessageQueue
+from broker.common.topic import REVIVE_TOPIC_PREFIX
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.rpc.caller import Reply, build_request
@@ -62,10 +63,16 @@ class QueueProgress(msgspec.Struct, kw_only=True):
 
     @property
     def lag(self) -> int | None:
-        """Messages from the committed offset to the end; negative when it is past the end."""
+        """Messages from the committed offset to the end; negative when it is past the end.
+
+        The offset of a revive queue is that of the last processed check point.
+
+        **Source:** RocketMQ PopReviveService#mergeAndRevive.
+        """
         if self.broker_offset is None or self.committed is None:
             return None
-        return self.broker_offset - self.committed
+        done = self.queue.topic.startswith(REVIVE_TOPIC_PREFIX)
+        return self.broker_offset - self.committed - done
 
 
 class GroupProgress(msgspec.Struct, kw_only=True):

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from broker.common.encoding.java_json import loads
-from broker.common.topic import TopicConfig, parse_perm
+from broker.common.topic import TopicConfig, check_topic_name, parse_perm
 from broker.errors import ConfigError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import Reply, build_request
@@ -66,7 +66,7 @@ class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
 def parse_topic_list(text: str, source: str) -> list[TopicEntry]:
     """Read a list of topics; ``source`` names it in a ConfigError."""
     try:
-        entries = [_entry(row) for row in _rows(text.lstrip("\ufeff"))]
+        entries = [_entry(row) for row in _rows(text)]
     except (ValueError, RocketMQError) as error:
         raise ConfigError(
             f"topic list {source}: {error}",
@@ -115,6 +115,9 @@ def _entry(row: Mapping[str, Any]) -> TopicEntry:
     name = row.get("topic")
     if not isinstance(name, str) or not name:
         raise ValueError(f"no topic in {dict(row)!r:.80}")
+    invalid = check_topic_name(name)
+    if invalid:
+        raise ValueError(f"topic {name!r:.80}: {invalid}")
     unknown = [word for word in row if word not in FIELDS]
     if unknown:
         raise ValueError(f"topic {name}: {unknown[0]!r:.40} is not a field")

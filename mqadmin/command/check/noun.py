@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Annotated
 
 from broker.errors import RocketMQError
@@ -80,6 +81,8 @@ def run_check(
     """Measure, print and set the status; a failed measurement is UNKNOWN."""
     try:
         rows = measure()
+        if not rows:
+            session.admin.topology.readers()  # ClientError without a broker: not measured
     except RocketMQError as error:
         rows = [CheckRow(name=check, status=Status.UNKNOWN.name, message=error.message)]
         if error.hint:
@@ -98,19 +101,22 @@ def run_check(
 def replace_file(path: str, text: str) -> None:
     """Write a file under a temporary name and rename it; UsageFault if that fails.
 
+    Pipes and devices (/dev/stdout) are written directly: a rename would replace them.
+
     A reader sees the old or the new samples, never a part. The temporary name does not end in
     ``.prom``: the collector ignores it. The mode follows the umask, as the collector runs as
     another user.
     """
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    special = os.path.exists(path) and not os.path.isfile(path)
+    temporary = path if special else os.path.join(folder, f".{name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(text)
-        os.replace(temporary, path)
+        if not special:
+            os.replace(temporary, path)
     except OSError as error:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
+        if not special:
+            with suppress(OSError):
+                os.unlink(temporary)
         raise UsageFault(f"--outfile {path}: {error.strerror}", "name a writable folder") from error

@@ -64,6 +64,8 @@ FAILURES: tuple[tuple[type[BaseException], str, int], ...] = (
     (errors.RocketMQError, "error", REFUSED),
 )
 
+WRONG_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
 # mqadmin.admin.result.TargetError.kind → exit status
 TARGET_KINDS: dict[str, int] = {
     "unreachable": UNREACHABLE,
@@ -93,6 +95,8 @@ def status_of(error: BaseException) -> int:
     for kind, _, status in FAILURES:
         if isinstance(error, kind):
             return status
+    if isinstance(error, WRONG_PATHS):
+        return USAGE
     return DAMAGED if isinstance(error, OSError) else DEFECT
 
 
@@ -122,7 +126,10 @@ def report_of(error: BaseException) -> ErrorReport:
     if isinstance(error, OSError):
         path = str(error.filename) if error.filename is not None else ""
         reason = error.strerror or str(error)
-        return ErrorReport("store", f"{path}: {reason}" if path else reason, path=path)
+        message = f"{path}: {reason}" if path else reason
+        if isinstance(error, WRONG_PATHS):
+            return ErrorReport("usage", message, "is the path right?", path=path)
+        return ErrorReport("store", message, path=path)
     return ErrorReport(
         "defect",
         f"{type(error).__name__}: {error}",

@@ -4,6 +4,7 @@ import shlex
 import subprocess
 
 from broker.errors import ConfigError
+from mqadmin.settings import text_of
 
 
 def printed_secret(command: str, timeout_ms: int) -> str:
@@ -30,7 +31,7 @@ def printed_secret(command: str, timeout_ms: int) -> str:
         raise ConfigError(
             f"secret key command {name}: exit status {done.returncode}", "run it to see why"
         )
-    secret = done.stdout.decode("utf-8", "surrogateescape").strip()
+    secret = text_of(done.stdout, f"secret key command {name}").strip()
     if not secret:
         raise ConfigError(f"secret key command {name}: it printed nothing")
     return secret

@@ -5,7 +5,7 @@ from typing import Final
 import yaml
 
 from broker.errors import ConfigError
-from mqadmin.settings import read_file
+from mqadmin.settings import read_text
 
 LIMIT_BYTES: Final = 1024 * 1024
 
@@ -18,11 +18,11 @@ def java_account(path: str) -> tuple[str, str] | None:
     **Source:** RocketMQ ``AclUtils#getAclRPCHook``.
     """
     try:
-        content = yaml.safe_load(read_file(path, LIMIT_BYTES))
+        content = yaml.safe_load(read_text(path, LIMIT_BYTES))
     except yaml.MarkedYAMLError as error:
         place = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
         raise ConfigError(f"{path}{place}: it is not valid YAML", "accessKey: KEY") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
+    except yaml.YAMLError:
         raise ConfigError(f"{path}: it is not valid YAML", "accessKey: KEY") from None
     if not isinstance(content, dict):
         return None

@@ -168,6 +168,13 @@ def form_in(words: Sequence[str]) -> str:
     return form
 
 
+def _group_sentence(noun: Noun, first: str) -> str:
+    """Return the help of the verbs with the same first word: "Show or set: mqadmin … VERB."."""
+    *others, last = [one.words[-1] for one in noun.verbs.values() if one.words[:1] == (first,)]
+    verbs = f"{', '.join(others)} or {last}" if others else last
+    return f"{verbs.capitalize()}: mqadmin {noun.name} {first} VERB."
+
+
 def noun_group(noun: Noun) -> Any:
     """Build the group of one noun with all its verbs."""
     app = _typer_app(noun.name, noun.paragraphs)
@@ -177,7 +184,7 @@ def noun_group(noun: Noun) -> Any:
         if len(verb.words) == 2:
             first = verb.words[0]
             if first not in inner:
-                inner[first] = _typer_app(first, [f"Commands about the {noun.name}'s {first}."])
+                inner[first] = _typer_app(first, [_group_sentence(noun, first)])
                 app.add_typer(inner[first], name=first)
             target = inner[first]
         target.command(

@@ -60,6 +60,14 @@ def duration_ms(text: str) -> int:
     return _with_value_error(parse_duration_ms, text)
 
 
+def interval_ms(text: str) -> int:
+    """Read a duration of at least 1 ms: without a pause, requests would follow each other."""
+    value = duration_ms(text)
+    if value < 1:
+        raise ValueError(f"must be longer than 0, not {text}")
+    return value
+
+
 def time_ms(text: str) -> int:
     """Read a time as epoch ms: RFC 3339, ``now``, ``-2h``, seconds or ms since the epoch."""
     now_ms = int(time.time() * 1000)

@@ -11,7 +11,7 @@ from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DONE, NO
 from mqadmin.command.framework.common_options import OnlyTopic
 from mqadmin.command.framework.declare import Argument, Option, Options
-from mqadmin.command.framework.values import duration_ms, whole
+from mqadmin.command.framework.values import duration_ms, interval_ms, whole
 from mqadmin.output.view import DOCUMENT_FORMS, View
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class LagOptions(Options):
             "--interval",
             metavar="DUR",
             help="Pause between rounds.",
-            parse=duration_ms,
+            parse=interval_ms,
             shown="2s",
         ),
     ] = 2_000

@@ -6,7 +6,7 @@ from typing import Annotated
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.framework.declare import Option
 from mqadmin.output.stdio import read_input
-from mqadmin.settings import read_file
+from mqadmin.settings import read_file, text_of
 
 #: A variable with the password of one user; the library completes the name.
 VARIABLE_PREFIX = "MQADMIN_USER_PASSWORD_"
@@ -33,10 +33,7 @@ def user_passwords(path: str | None) -> dict[str, str]:
     if path is None:
         return found
     data = read_input() if path == "-" else read_file(path, LIMIT_BYTES)
-    try:
-        lines = data.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise UsageFault(f"{path}: it is not valid UTF-8") from None
+    lines = text_of(data, path).splitlines()
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Option
-from mqadmin.command.framework.values import count, duration_ms
+from mqadmin.command.framework.values import count, duration_ms, interval_ms
 from mqadmin.command.store.noun import NOUN, Path
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.growth import growth
@@ -46,7 +46,7 @@ def watch(
             "--interval",
             metavar="DUR",
             help="Interval between measurements.",
-            parse=duration_ms,
+            parse=interval_ms,
             shown="10s",
         ),
     ] = 10_000,

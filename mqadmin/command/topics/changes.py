@@ -22,7 +22,7 @@ from mqadmin.command.framework.values import (
 )
 from mqadmin.command.topic import NOUN
 from mqadmin.output.stdio import read_input
-from mqadmin.settings import read_file
+from mqadmin.settings import read_file, text_of
 
 if TYPE_CHECKING:
     from mqadmin.admin.plans.topics import TopicEntry
@@ -70,7 +70,7 @@ def _entries(session: Session, topic: str | None, file: str | None) -> "list[Top
     if file is None:
         return None
     data = read_input() if file == "-" else read_file(file, LIST_LIMIT_BYTES)
-    return topic_list(data.decode("utf-8", "replace"), file)
+    return topic_list(text_of(data, file), file)
 
 
 def _run_many(

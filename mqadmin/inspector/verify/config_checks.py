@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from broker.common.config.properties import parse_properties
 from broker.common.java import parse_number
 from broker.common.topic import (
     LMQ_PREFIX,
@@ -19,7 +18,7 @@ from broker.store.format import config, state
 from broker.store.format.consumequeue import UNIT_SIZE
 from mqadmin.inspector.configs import BACKUP, config_rows, decode_file
 from mqadmin.inspector.damage import ERROR, NOTICE, WARNING
-from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory, own_settings
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.queries.loss import indexed_places
 from mqadmin.inspector.query import Query
@@ -30,8 +29,6 @@ from mqadmin.inspector.verify.record_checks import RecordChecks
 from mqadmin.inspector.verify.report import Findings
 from mqadmin.inspector.verify.verdict import Verdict, fresh_unit
 from mqadmin.system_topics.delay_levels import DELAY_LEVELS, parse_levels
-
-_CONF_BYTES: Final = 1 << 20
 
 
 class Settings(NamedTuple):
@@ -49,24 +46,13 @@ class Settings(NamedTuple):
 
 def read_settings(store: StoreDirectory) -> Settings:
     """Read the broker.conf whose storePathRootDir is this store; defaults if there is none."""
-    root = store.root
-    if root is None:
-        return Settings()
-    for folder in (root, root.resolve().parent):
-        for path in sorted(folder.glob("*.conf")):
-            if not path.is_file() or path.stat().st_size > _CONF_BYTES:
-                continue
-            values = parse_properties((read_all(path) or b"").decode("utf-8", "replace"))
-            named = values.get("storePathRootDir")
-            if not named or Path(folder, named).resolve() != root.resolve():
-                continue
-            enabled = values.get("messageIndexEnable")
-            return Settings(
-                None if enabled is None else enabled.strip().lower() == "true",
-                values.get("messageDelayLevel"),
-                dict(values),
-            )
-    return Settings()
+    values = {} if store.root is None else own_settings(store.root)
+    enabled = values.get("messageIndexEnable")
+    return Settings(
+        None if enabled is None else enabled.strip().lower() == "true",
+        values.get("messageDelayLevel"),
+        values,
+    )
 
 
 class ConfigChecks:

@@ -10,7 +10,9 @@ JOB: Final = Job(
     text="A snapshot is a copy of config/consumerOffset.json (with enableLmq=true"
     " lmqConsumerOffset.json) with its time in the file name. The default is the file of each"
     " store. The maximum offset of a queue at that time and the store time of the first unconsumed"
-    " message are taken from the CommitLog. --since and --until select snapshots by their times.",
+    " message are taken from the CommitLog; those of light message queues from the messages that"
+    " were dispatched to them. System groups are left out unless named. --since and --until select"
+    " snapshots by their times.",
     example="mqadmin pipeline run lag-history --store /data/store --param offsets='/backup/*.json'",
     parameters=(
         Parameter("offsets", "", "comma-separated snapshot files and globs"),

@@ -5,11 +5,15 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from broker.common.group import PRESET_GROUPS, SYSTEM_GROUP_PREFIX
+from broker.common.topic import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
+from broker.message.check_point import REVIVE_GROUP
 from mqadmin.pipeline.declarations.lag import JOB
-from mqadmin.pipeline.expressions import comma_list, shape
+from mqadmin.pipeline.expressions import comma_list, property_of, shape
 from mqadmin.pipeline.inputs import Inputs
 
 _QUEUE: Final = ("topic", "queue_id")
+_MESSAGE: Final = (*_QUEUE, "queue_offset", "store_time", "store")
 
 
 def run(inputs: Inputs) -> dict[str, DataFrame]:
@@ -17,6 +21,9 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
     offsets = inputs.offsets(comma_list(inputs.parameters["offsets"]))
     if group := inputs.parameters["group"]:
         offsets = offsets.where(F.col("group") == group)
+    else:
+        is_preset = F.col("group").isin(*PRESET_GROUPS)
+        offsets = offsets.where(~(is_preset | F.startswith("group", F.lit(SYSTEM_GROUP_PREFIX))))
     if inputs.topics:
         offsets = offsets.where(F.col("topic").isin(*inputs.topics))
     taken = F.unix_millis("snapshot_time")
@@ -25,11 +32,33 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
     if until := inputs.limits.get("until"):
         offsets = offsets.where(taken < int(until))
     # The ends of a queue depend on messages of any time.
-    messages = inputs.messages(
-        *("topic", "queue_id", "queue_offset", "store_time", "store"), every_time=True
-    )
+    messages = inputs.messages(*_MESSAGE, every_time=True)
+    if not offsets.where(F.startswith("topic", F.lit(LMQ_PREFIX))).isEmpty():
+        every = inputs.messages(*_MESSAGE, "properties", every_time=True, every_topic=True)
+        messages = messages.unionByName(light_messages(every))
     found = lag(messages, offsets)
     return {"lag": found, "groups": groups(found)}
+
+
+def light_messages(messages: DataFrame) -> DataFrame:
+    """Return one row per message and light message queue (LMQ) that it was dispatched to."""
+    topic = F.col("topic")
+    dispatched = topic != SCHEDULE_TOPIC
+    for prefix in (RETRY_PREFIX, "rmq_sys_", "%SYS%"):
+        dispatched &= ~F.startswith(topic, F.lit(prefix))
+    places = F.zip_with(
+        F.split(property_of("INNER_MULTI_DISPATCH"), ","),
+        F.split(property_of("INNER_MULTI_QUEUE_OFFSET"), ","),
+        lambda name, offset: F.struct(
+            name.alias("topic"), offset.try_cast("bigint").alias("queue_offset")
+        ),
+    )
+    return (
+        messages.where(dispatched)
+        .select("store_time", "store", F.explode(places).alias("place"))
+        .select("store_time", "store", "place.*", F.lit(0).alias("queue_id"))
+        .where(F.startswith("topic", F.lit(LMQ_PREFIX)) & F.col("queue_offset").isNotNull())
+    )
 
 
 def lag(messages: DataFrame, offsets: DataFrame) -> DataFrame:
@@ -93,7 +122,9 @@ def lag(messages: DataFrame, offsets: DataFrame) -> DataFrame:
 def _with_state(known: DataFrame) -> DataFrame:
     """Add lag and state, from the offsets of a queue and the consumer offset."""
     consumed, end = F.col("consumer_offset"), F.col("max_offset")
-    lag = F.when(end.isNotNull(), F.greatest(end - consumed, F.lit(0)))
+    # The offset of the revive group is that of its last check point, not of the next one.
+    following = consumed + (F.col("group") == REVIVE_GROUP).cast("bigint")
+    lag = F.when(end.isNotNull(), F.greatest(end - following, F.lit(0)))
     age = (F.unix_millis("snapshot_time") - F.unix_millis("next_time")) / 1000.0
     return known.select(
         "*",

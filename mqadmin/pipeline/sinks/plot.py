@@ -5,6 +5,7 @@ browser to write PNG files. SVG and HTML files contain their text as text, show 
 and load nothing from the network.
 """
 
+import errno
 import importlib.util
 import io
 import os
@@ -18,7 +19,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from broker.errors import ConfigError
+from broker.errors import ConfigError, DiskFullError
 from mqadmin.pipeline.sinks.atomic_file import write_atomically
 
 SUFFIXES: Final = (".png", ".svg", ".html")
@@ -108,7 +109,7 @@ def draw(job: str, table: str, rows: Sequence[Row], path: str) -> None:
     if make is None:
         raise ConfigError(f"table {table} of job {job} cannot be drawn", "omit --table")
     check_plot_path(path)
-    write_atomically(Path(path), render(make(rows), Path(path).suffix))
+    _write(Path(path), make(rows))
 
 
 def draw_statistics(by: str, rows: Sequence[Row], path: str) -> None:
@@ -122,7 +123,17 @@ def draw_statistics(by: str, rows: Sequence[Row], path: str) -> None:
     measure, unit = ("messages", "messages") if by == "size" else ("bytes", "bytes")
     bars = [Bar(label=row["value"] or "-", values=[row[measure]]) for row in rows]
     chart = _bar_chart(f"{measure.capitalize()} by {by}", unit, [measure], bars)
-    write_atomically(Path(path), render(chart, Path(path).suffix))
+    _write(Path(path), chart)
+
+
+def _write(path: Path, chart: Chart) -> None:
+    try:
+        write_atomically(path, render(chart, path.suffix))
+    except OSError as error:
+        message, hint = f"cannot write {path}: {error.strerror}", "name another file"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError(message, f"free disk space, or {hint}", path=str(path)) from error
+        raise ConfigError(message, hint) from error
 
 
 # ---- results as charts

@@ -6,7 +6,8 @@ import unicodedata
 
 import pytest
 
-from broker.common.text import escape_control, truncate
+from broker.common.text import decode_text, escape_control, truncate
+from broker.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,23 @@ def test_finished_json_keeps_its_value() -> None:
 def test_truncated_text_is_marked() -> None:
     assert truncate("abc", 3) == "abc"
     assert truncate("abcdef", 3) == "abc... (3 more characters)"
+
+
+def test_text_is_utf_8_with_or_without_a_byte_order_mark() -> None:
+    assert decode_text("\ufeffa消\r\n".encode()) == decode_text("a消\r\n".encode()) == "a消\r\n"
+    assert decode_text(b"") == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"a\nb\xff\n", "line 2: not UTF-8: byte 0xff"),
+        (b"\xef\xbb\xbf\xfe", "line 1: not UTF-8: byte 0xfe"),
+        (b"a\n\nb\0", "line 3: a NUL byte"),
+    ],
+)
+def test_bytes_that_are_not_text_are_refused_with_their_line(data: bytes, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        decode_text(data)
+    assert caught.value.message == message
+    assert caught.value.hint == "write the file as UTF-8 text"

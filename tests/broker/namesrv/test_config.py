@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from broker.common.config.properties import parse_properties
 from broker.errors import ConfigError
 from broker.namesrv import config as keys
 from broker.namesrv.config import FIELD_OF_KEY, SETTINGS, NamesrvConfig
@@ -107,26 +106,3 @@ def test_the_black_list_always_contains_itself_and_the_paths() -> None:
         "rocketmqHome",
         "listenPort",
     }
-
-
-def test_patching_changes_one_line_and_keeps_the_rest() -> None:
-    text = "# mine\nlistenPort = 1\n\n! also mine\nenableTopicList: true\nlistenPort=2\n"
-    patched = keys.patch_properties(text, {"listenPort": "3", "new": "a b"})
-    assert patched == (
-        "# mine\nlistenPort = 1\n\n! also mine\nenableTopicList: true\nlistenPort=3\nnew=a b\n"
-    )
-    assert parse_properties(patched) == {
-        "listenPort": "3",
-        "enableTopicList": "true",
-        "new": "a b",
-    }
-
-
-def test_patching_an_empty_file_writes_the_changes_only() -> None:
-    assert keys.patch_properties("", {"a": "1"}) == "a=1\n"
-
-
-def test_patching_a_key_does_not_change_keys_with_the_same_prefix() -> None:
-    assert keys.patch_properties("listenPortX=1\n", {"listenPort": "2"}) == (
-        "listenPortX=1\nlistenPort=2\n"
-    )

@@ -86,11 +86,12 @@ def test_values_and_entries_are_bounded(path: Path, monkeypatch) -> None:
     assert table.get("ns", "1") == "changed"
 
 
-def test_the_bak_is_loaded_if_the_file_is_corrupt(path: Path, caplog) -> None:
+@pytest.mark.parametrize("corrupt", [b'{"configTable":{"ns":', b"{\xff"])
+def test_the_bak_is_loaded_if_the_file_is_corrupt(path: Path, caplog, corrupt: bytes) -> None:
     table = opened(path)
     table.put("ns", "k", "old")
     table.put("ns", "k", "new")
-    path.write_text('{"configTable":{"ns":')
+    path.write_bytes(corrupt)
     assert opened(path).get("ns", "k") == "old"
     assert "loaded the .bak" in caplog.text
 
@@ -115,7 +116,7 @@ def test_a_change_that_cannot_be_written_is_not_visible(path: Path, monkeypatch)
     table = opened(path)
     table.put("ns", "k", "old")
 
-    def full(path: str, text: str) -> None:
+    def full(path: str, data: bytes) -> None:
         raise StoreError("disk full", path=path)
 
     monkeypatch.setattr(kv.files, "write_atomically", full)

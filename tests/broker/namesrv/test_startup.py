@@ -132,3 +132,21 @@ def test_the_program_reports_ready_serves_and_stops_on_sigterm(tmp_path: Path) -
     log = (tmp_path / "namesrv.log").read_text()
     assert "name server stopped" in log
     assert not (tmp_path / "namesrv").exists()
+
+
+@pytest.mark.parametrize("option", ["-p", "--check"])
+def test_a_closed_pipe_is_not_an_error_and_a_full_disk_is_one(tmp_path: Path, option: str) -> None:
+    command = [sys.executable, "-m", "broker.namesrv.startup", option]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as closed, open("/dev/full", "wb") as full:
+        done = [
+            subprocess.run(
+                command, stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+            )
+            for stdout in (closed, full)
+        ]
+    assert [(one.returncode, one.stderr) for one in done] == [
+        (0, ""),
+        (1, "error: cannot write the output: No space left on device\n"),
+    ]

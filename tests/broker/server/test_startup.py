@@ -1,5 +1,6 @@
 """mqbroker: options, settings and their origins, the process from start to stop."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -86,12 +87,15 @@ class TestMain:
         assert "can be used" in capsys.readouterr().out
         assert not store.exists()
 
-    def test_check_of_a_damaged_store(self, tmp_path, capsys) -> None:
+    @pytest.mark.parametrize("options", [["--listen", "127.0.0.1:0"], ["--check"]])
+    def test_start_and_check_of_a_damaged_store_agree(self, tmp_path, capsys, options) -> None:
         config = tmp_path / "config"
         config.mkdir()
-        (config / "topics.json").write_text("{broken", encoding="utf-8")
-        assert startup.main(["--store", str(tmp_path), "--check"]) == daemon.STATUS_DAMAGED
-        assert "topics.json" in capsys.readouterr().err
+        (config / "topics.json").write_bytes(b"{\xff\xfe")
+        assert startup.main(["--store", str(tmp_path), *options]) == daemon.STATUS_DAMAGED
+        error, hint = capsys.readouterr().err.splitlines()
+        assert error.startswith(f"error: {config / 'topics.json'}: JSON: ")
+        assert hint.startswith("hint: neither the file nor its .bak can be read")
 
     @pytest.mark.parametrize("options", [[], ["--check"], ["--standalone"]])
     def test_promise_that_is_not_kept_stops_the_start(self, tmp_path, capsys, options) -> None:
@@ -150,3 +154,21 @@ def test_process_serves_until_sigterm_and_stops_in_order(tmp_path: Path) -> None
         process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+@pytest.mark.parametrize("option", ["-p", "--check"])
+def test_a_closed_pipe_is_not_an_error_and_a_full_disk_is_one(tmp_path: Path, option: str) -> None:
+    command = [sys.executable, "-m", "broker", "--store", str(tmp_path), option]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as closed, open("/dev/full", "wb") as full:
+        done = [
+            subprocess.run(
+                command, stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+            )
+            for stdout in (closed, full)
+        ]
+    assert [(one.returncode, one.stderr) for one in done] == [
+        (0, ""),
+        (1, "error: cannot write the output: No space left on device\n"),
+    ]

@@ -81,6 +81,17 @@ def test_the_forecast_refuses_an_output_with_content(made: MadeStore, tmp_path: 
     assert (tmp_path / "new" / "file").read_text() == "kept"
 
 
+def test_a_source_is_never_written_into(made: MadeStore, tmp_path: Path) -> None:
+    made.put()
+    made.write()
+    before = sorted(made.root.rglob("*"))
+    for call in (plan_store, recover_store):
+        for output in (made.root / "new", made.root / "config" / ".." / "new"):
+            with pytest.raises(ConfigError, match="is inside"):
+                call([made.root], output)
+    assert sorted(made.root.rglob("*")) == before
+
+
 def test_a_record_longer_than_a_log_file_is_refused_before_and_while_writing(
     made: MadeStore, tmp_path: Path
 ) -> None:
@@ -233,6 +244,21 @@ def test_consumer_offsets_point_to_the_same_messages(made: MadeStore, tmp_path: 
         "TopicA@OtherQueue": {1: 0},
         "Unknown@Group": {0: 0},
     }
+
+
+def test_delayed_messages_are_not_delivered_again(made: MadeStore, tmp_path: Path) -> None:
+    """Without delayOffset.json a broker delivers all messages of the levels in the log."""
+    for level in (1, 1, 1, 3):
+        made.put("SCHEDULE_TOPIC_XXXX", level - 1)
+    made.write()
+    made.flip(made.places[0][0] + 4)
+    path = made.root / "config" / config.DELAY_OFFSET
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stored = config.DelayOffsetFile(offsets={1: 2, 3: 1, 5: 0})
+    path.write_text(config.encode_delay_offset(stored))
+    recover_store([made.root], tmp_path / "new", file_size=LOG_FILE)
+    data = (tmp_path / "new" / "config" / config.DELAY_OFFSET).read_bytes()
+    assert config.decode_delay_offset(data).offsets == {1: 1, 3: 1, 5: 0}
 
 
 def test_offsets_of_lmqs_follow_their_messages(made: MadeStore, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ClientError, ConfigError, ConnectError, StoreError
+from broker.errors import ClientError, ConfigError, ConnectError, StoreError, StoreLockedError
 from broker.remoting.process import daemon
 
 
@@ -250,6 +250,7 @@ def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         (ConfigError("listenPort=x: not a whole number", "write digits"), 2),
         (ConnectError("cannot listen on 127.0.0.1:9876", "write digits"), 3),
         (StoreError("damaged", "write digits"), 7),
+        (StoreLockedError("another broker uses this store", "write digits"), 4),
         (ClientError("else", "write digits"), 1),
     ],
 )

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.config.properties import read_properties
 from broker.common.config.settings import UnservedKey
 from broker.errors import ConfigError
-from broker.server.configuration.settings import REPORTED, Settings, read_file
+from broker.server.configuration.settings import REPORTED, Settings
 from broker.server.configuration.unserved import UNSERVED_KEYS
 
 REAL_FILE = """\
@@ -31,7 +32,7 @@ def real_file(tmp_path: Path) -> str:
 
 
 def test_real_file_is_split_among_its_owners(real_file) -> None:
-    settings = Settings(read_file(real_file), path=real_file)
+    settings = Settings(read_properties(real_file), path=real_file)
     assert settings.broker.broker_name == "broker-b"
     assert settings.store.flush_disk_type == "SYNC_FLUSH"
     assert settings.store.file_reserved_time == 48
@@ -39,7 +40,7 @@ def test_real_file_is_split_among_its_owners(real_file) -> None:
 
 
 def test_unknown_keys_are_kept_and_named_once(real_file, caplog) -> None:
-    settings = Settings(read_file(real_file))
+    settings = Settings(read_properties(real_file))
     settings.warn_unknown()
     (record,) = caplog.records
     assert "sendMessageThreadPoolNums" in record.getMessage()
@@ -82,11 +83,6 @@ def test_update_without_file_stays_in_memory() -> None:
     assert (settings.version.counter, settings.version.timestamp) == (1, 7)
     settings.update({"unknown": "1"}, 8)
     assert settings.version.counter == 1
-
-
-def test_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.conf"):
-        read_file(str(tmp_path / "none.conf"))
 
 
 def test_name_server_of_the_same_process() -> None:
@@ -160,10 +156,3 @@ def test_a_synchronous_master_without_slaves_is_reported(caplog) -> None:
     """RocketMQ 5 with inSyncReplicas=1 does not wait either; RocketMQ 4 does."""
     Settings({"brokerRole": "SYNC_MASTER"}).warn_unknown()
     assert "brokerRole=SYNC_MASTER" in caplog.text
-
-
-def test_a_file_that_is_none_names_itself(tmp_path: Path) -> None:
-    path = tmp_path / "broker.conf"
-    path.write_text("a=\\u12\n")
-    with pytest.raises(ConfigError, match=r"broker\.conf: .*u12"):
-        read_file(str(path))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ConfigError
+from broker.errors import StoreError
 from broker.server.pop.assignment.request_mode import RequestMode
 from broker.server.pop.files import PopFiles
 from broker.server.pop.order_info import OrderInfo
@@ -91,7 +91,7 @@ def test_a_broken_file_is_replaced_by_its_backup(desk, folder, caplog) -> None:
 def test_without_a_readable_backup_the_start_is_refused(desk, folder, name) -> None:
     folder.mkdir(exist_ok=True)
     (folder / name).write_text("{broken")
-    with pytest.raises(ConfigError, match=name):
+    with pytest.raises(StoreError, match=name):
         PopFiles(desk.settings.store.root, desk.store.disk).check()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ConfigError, RemoteProtocolError, StoreError
+from broker.errors import RemoteProtocolError, StoreError
 from broker.server.tables.config_loader import load_config
 from broker.store.config_file import ConfigFile
 
@@ -71,8 +71,9 @@ def test_the_start_ends_if_neither_can_be_decoded(
     """An empty table would be written over both at the next change."""
     write(file, text, backup)
     before = {path.name: path.read_bytes() for path in Path(file.path).parent.iterdir()}
-    with pytest.raises(ConfigError, match=r"topics\.json: not JSON"):
+    with pytest.raises(StoreError, match=r"topics\.json: not JSON") as caught:
         load_config(file, decode)
+    assert caught.value.path == file.path
     assert before == {path.name: path.read_bytes() for path in Path(file.path).parent.iterdir()}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.topic import TopicConfig
-from broker.errors import ConfigError, DiskFullError, StoreError
+from broker.errors import DiskFullError, StoreError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.context import BrokerContext
 from broker.server.schedule import ScheduleMessageService
@@ -161,7 +161,7 @@ def test_both_damaged_is_an_error_that_names_the_file(desk) -> None:
     os.makedirs(folder(desk), exist_ok=True)
     for name in ("topics.json", "topics.json.bak"):
         (folder(desk) / name).write_text("{broken", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"topics\.json"):
+    with pytest.raises(StoreError, match=r"topics\.json"):
         fresh(desk)
 
 

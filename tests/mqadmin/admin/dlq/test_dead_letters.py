@@ -92,3 +92,10 @@ def test_bytes_that_cannot_be_decoded_are_not_a_message() -> None:
     with pytest.raises(ConfigError, match="line 1: no message"):
         read_dead_letters(b"\xff\xfe\x00", "file")
     assert read_dead_letters(b"", "file") == []
+
+
+def test_a_file_may_begin_with_a_byte_order_mark() -> None:
+    """Editors and shells on Windows write one."""
+    assert read_dead_letters(b"\xef\xbb\xbf" + lines(ROW), "f") == read_dead_letters(
+        lines(ROW), "f"
+    )

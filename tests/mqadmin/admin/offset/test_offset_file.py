@@ -105,3 +105,13 @@ def test_a_missing_file_is_named(tmp_path) -> None:
         load_offsets(str(tmp_path / "nope.json"))
     with pytest.raises(ConfigError, match="nodir"):
         save_offsets(str(tmp_path / "nodir" / "x"), SavedOffsets(group="g", offsets=[]))
+
+
+@pytest.mark.parametrize("data", [b"t,0,1\nt,\xff,1\n", b"t,0,1\n\0\0"])
+def test_a_file_that_is_not_text_is_named_with_the_line(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "f.csv"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError) as failed:
+        load_offsets(str(path))
+    assert failed.value.message.startswith(f"offsets file {path}: line 2: ")
+    assert failed.value.hint == "write the file as UTF-8 text"

@@ -80,6 +80,22 @@ def test_ages_are_asked_only_where_there_is_a_lag(admin, cluster, broker_a) -> N
     assert ages == {"t": 0, "u": 0}
 
 
+def test_the_committed_offset_of_a_revive_queue_is_that_of_its_last_check_point(
+    admin, cluster, broker_a
+) -> None:
+    topic = "rmq_sys_REVIVE_LOG_DefaultCluster"
+    broker_a.store(topic)
+    broker_a.store(topic)
+    for committed, lag in ((0, 1), (1, 0)):
+        broker_a.committed("CID_RMQ_SYS_REVIVE_GROUP", topic)[0] = committed
+        (one,) = [
+            one
+            for one in group_progress(admin, "CID_RMQ_SYS_REVIVE_GROUP").queues
+            if one.queue.queue_id == 0
+        ]
+        assert (one.committed, one.lag, one.state) == (committed, lag, "ok")
+
+
 def test_a_model_of_states(admin, cluster, broker_a, rng) -> None:
     """Whatever was stored, expired and committed, the state follows from the three numbers."""
     expected = {}

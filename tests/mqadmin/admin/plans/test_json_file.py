@@ -1,16 +1,15 @@
 """Files between commands: written once, read in full, refused with their path."""
 
 import errno
-import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 import pytest
 
-from broker.errors import ConfigError
-from mqadmin.admin.plans.json_file import load_json, save_new
+from broker.errors import ClientError, ConfigError, DiskFullError
+from mqadmin.admin.plans.json_file import load_json, save_new, write_new
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,28 +86,32 @@ def test_a_device_without_an_end_is_read_to_the_limit_only() -> None:
             load(Path("/dev/zero"))
 
 
-def test_a_file_that_cannot_be_written_whole_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_written_whole_is_removed(tmp_path: Path) -> None:
     """A part of it would refuse the rerun, and look like a file that was damaged later."""
     path = tmp_path / "plan.json"
-    honest = open
 
-    def full(name: str, mode: str) -> BinaryIO:
-        file = honest(name, mode)
-        file.write(b"{")
+    def pieces(reason: BaseException) -> Iterator[bytes]:
+        yield b"{"
+        raise reason
 
-        class Full(io.BytesIO):
-            def write(self, data: object) -> int:
-                file.close()
-                raise OSError(errno.ENOSPC, "No space left on device")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(DiskFullError) as caught:
+        write_new(str(path), pieces(full), "plan file")
+    assert caught.value.message == f"cannot write plan file {path}: No space left on device"
+    assert caught.value.path == str(path)
+    for reason, kind in (
+        (OSError(errno.EIO, "I/O error"), ConfigError),
+        (ClientError("the broker failed"), ClientError),
+    ):
+        with pytest.raises(kind):
+            write_new(str(path), pieces(reason), "plan file")
+        assert not path.exists()
+    assert write_new(str(path), [b"a", b"b"], "plan file") == 2
+    assert path.read_bytes() == b"ab"
 
-        return Full()
 
-    with monkeypatch.context() as patched:
-        patched.setattr("builtins.open", full)
-        with pytest.raises(ConfigError, match=f"plan file {path}: No space left on device"):
-            save_new(str(path), Content(name="x"), "plan file")
-    assert not path.exists()
-    save_new(str(path), Content(name="x"), "plan file")
-    assert load(path).name == "x"
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors and shells on Windows write one."""
+    path = tmp_path / "plan.json"
+    path.write_bytes(b'\xef\xbb\xbf{"name": "x"}')
+    assert load(path) == Content(name="x")

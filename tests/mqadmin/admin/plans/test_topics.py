@@ -50,6 +50,7 @@ def test_json_objects_one_per_line() -> None:
         ("", "it names no topic"),
         ("[1]", "not a list of objects"),
         ('[{"topic":""}]', "no topic in"),
+        ("topic,queues\nt,1\na=b,1\n", "topic 'a=b': The specified topic contains"),
         ('[{"topic":"t","queue":1}]', "'queue' is not a field"),
         ("topic,queues\nt,many\n", "queues 'many' is not a number of queues"),
         ("topic,order\nt,perhaps\n", "order 'perhaps' is not true or false"),

@@ -9,6 +9,7 @@ import pytest
 
 from mqadmin.command.check.noun import gap_limits, replace_file
 from mqadmin.command.execution.failure import UsageFault
+from tests.support.fake_brokers import FakeCluster
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,24 @@ def test_a_file_that_cannot_be_written_is_refused_and_leaves_nothing(tmp_path: P
     assert [one.name for one in tmp_path.iterdir()] == ["folder.prom"]
 
 
+def test_a_pipe_or_device_is_written_and_not_replaced(tmp_path: Path) -> None:
+    """``--outfile /dev/stdout``, and for root ``/dev/null``."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for name in (path, link):
+            replace_file(str(name), "new\n")
+            assert os.read(reader, 100) == b"new\n"
+    finally:
+        os.close(reader)
+    assert path.is_fifo()
+    assert link.is_symlink()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "pipe"]
+
+
 def test_the_file_has_the_samples_whatever_is_printed(
     check: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -55,3 +74,18 @@ def test_the_file_has_the_samples_whatever_is_printed(
     assert (done.status, done.out[:9]) == (0, "DISK OK -")
     assert path.read_text() == check("disk", "-o", "prometheus").out
     assert check("disk", "--outfile", str(tmp_path / "nosuch" / "x")).status == 3
+
+
+@pytest.mark.parametrize("name", ["disk", "dlq", "replication", "lag"])
+def test_a_cluster_without_brokers_is_unknown(
+    mqadmin: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """All of its brokers are down: that is not OK."""
+    empty = FakeCluster()
+    monkeypatch.setattr(
+        "mqadmin.command.execution.session.connect", lambda settings, trace: empty.admin()
+    )
+    done = mqadmin("check", name)
+    line = f"{name.upper()} UNKNOWN - no broker is registered at the name server\n"
+    assert (done.status, done.out) == (3, line)
+    assert done.err.startswith("hint: is the broker running")

@@ -51,6 +51,9 @@ def test_no_entry_of_the_table_is_shadowed_by_a_wider_one() -> None:
         (errors.StoreError("x", path="/s"), "store", 7),
         (errors.CorruptRecordError("/s", 5, "bad"), "damaged", 7),
         (PermissionError(13, "Permission denied", "/s"), "store", 7),
+        (FileNotFoundError(2, "No such file or directory", "/s"), "usage", 2),
+        (IsADirectoryError(21, "Is a directory", "/s"), "usage", 2),
+        (NotADirectoryError(20, "Not a directory", "/s"), "usage", 2),
         (ValueError("x"), "defect", DEFECT),
     ],
 )

@@ -20,6 +20,7 @@ def test_the_output_without_its_line_end_is_the_secret() -> None:
     [
         (python("import sys; print('s3cret'); sys.exit(3)"), "exit status 3"),
         (python("pass"), "printed nothing"),
+        (python("import os; os.write(1, b's3cret' + bytes([255]))"), "not UTF-8"),
         ("/no/such/program", "No such file"),
         ("echo 'open", "No closing quotation"),
         ("", "it is empty"),

@@ -31,7 +31,8 @@ def test_a_file_that_is_not_yaml_is_named_without_its_content(tmp_path: Path, te
     path.write_bytes(text)
     with pytest.raises(ConfigError) as found:
         java_account(str(path))
-    assert "tools.yml" in found.value.message
+    assert f"{path}" in found.value.message
+    assert "line" in found.value.message
     assert "topsecret" not in found.value.message + found.value.hint
 
 

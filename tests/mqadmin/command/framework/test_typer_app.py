@@ -71,6 +71,11 @@ def test_a_noun_without_a_verb_shows_its_help_and_is_a_usage_error(mqadmin: Run)
     assert "Usage: mqadmin topic" in done.err
 
 
+def test_the_help_of_a_group_of_verbs_names_it(mqadmin: Run) -> None:
+    help_text = mqadmin("topic", "static", "--help").out
+    assert "Show, create, update or remap: mqadmin topic static VERB." in help_text
+
+
 def test_an_unknown_noun_gets_a_suggestion(mqadmin: Run) -> None:
     done = mqadmin("topci", "list", face=True)
     assert done.status == 2

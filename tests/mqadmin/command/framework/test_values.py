@@ -11,6 +11,7 @@ from mqadmin.command.framework import values
     [
         (values.duration_ms, "500ms", 500),
         (values.duration_ms, "2h", 7_200_000),
+        (values.interval_ms, "1ms", 1),
         (values.perm, "rw", 6),
         (values.perm, "4", 4),
         (values.count, "12", 12),
@@ -36,6 +37,7 @@ def test_a_valid_text_is_its_value(parse, text, value) -> None:
     ("parse", "text", "reason"),
     [
         (values.duration_ms, "soon", "soon"),
+        (values.interval_ms, "0s", "longer than 0"),
         (values.perm, "rwz", "not a permission"),
         (values.count, "0", "must be between 1 and 9223372036854775807, not 0"),
         (values.count, "9223372036854775808", "must be between 1 and 9223372036854775807"),

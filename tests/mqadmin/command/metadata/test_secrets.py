@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.errors import ConfigError
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.metadata.secrets import VARIABLE_PREFIX, user_passwords
 
@@ -30,5 +31,5 @@ def test_an_invalid_line_is_named_by_its_number_and_not_shown(tmp_path: Path, li
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "secrets"
     path.write_bytes(b"alice=\xff\n")
-    with pytest.raises(UsageFault, match="UTF-8"):
+    with pytest.raises(ConfigError, match="line 1: not UTF-8"):
         user_passwords(str(path))

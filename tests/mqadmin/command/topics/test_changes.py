@@ -71,3 +71,13 @@ def test_a_hung_broker_is_status_3(listed: Run, hung: list[str]) -> None:
 def test_a_closed_pipe_is_not_an_error(listed: Run, closed_pipe: Run) -> None:
     words = ("topic", "create", "--file", "topics.csv", "--dry-run", "-o", "json")
     assert closed_pipe(*words)[0] == 0
+
+
+def test_a_list_that_is_not_text_is_refused_with_file_and_line(listed: Run, tmp_path: Path) -> None:
+    (tmp_path / "names").write_bytes(b"bulk-a\nbulk-\xff\n")
+    done = listed("topic", "delete", "--file", "names", "--yes")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines() == [
+        "error: names: line 2: not UTF-8: byte 0xff",
+        "hint: write the file as UTF-8 text",
+    ]

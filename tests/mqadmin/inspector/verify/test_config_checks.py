@@ -56,6 +56,7 @@ def test_the_broker_conf_of_this_store_is_read(sound: MadeStore, inside: bool) -
     folder = sound.root if inside else sound.root.parent
     (folder / "other.conf").write_text("storePathRootDir=/elsewhere\nmessageDelayLevel=7s\n")
     (folder / "unrelated.conf").write_text("messageDelayLevel=8s\n")
+    (folder / "nginx.conf").write_text("root C:\\users;\n")
     assert read_settings(StoreDirectory(sound.root)) == Settings()
     (folder / "zz.conf").write_text(
         f"storePathRootDir={sound.root}\nmessageIndexEnable=TRUE \nmessageDelayLevel=1s 9s\n"

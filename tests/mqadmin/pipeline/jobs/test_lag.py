@@ -116,3 +116,42 @@ def test_the_offsets_of_a_store_yield_the_lag_reported_by_java(
                 assert (row["maxOffset"], row["lag"]) == (queue["brokerOffset"], queue["lag"])
             checked += 1
     assert checked > len(found) // 2  # the recorder listed most of the queues
+
+
+def test_light_queues_end_at_the_messages_dispatched_to_them(
+    run_job: Any, make_log: MakeLog, tmp_path: Path
+) -> None:
+    """Their messages are in the log under another topic."""
+    log = make_log(file_size=1 << 16)
+    for number in range(6):
+        both = {"INNER_MULTI_DISPATCH": "%LMQ%b,%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": f"7,{number}"}
+        log.put("orders", number % 2, properties=both)
+    log.put("%RETRY%g", properties={**both, "INNER_MULTI_QUEUE_OFFSET": "9,9"})
+    offsets = {"%LMQ%a@%LMQ%g": {0: 2}, "orders@g": {0: 1}}
+    snapshot(tmp_path, NOW + 100_000, offsets)
+    for limits in ({}, {"topic": "%LMQ%a"}):
+        rows = run_job("lag-history", log.root, offsets=f"{tmp_path}/offsets-*", **limits).rows
+        found = {row["topic"]: row for row in rows}
+        assert found.keys() == ({"%LMQ%a"} if limits else {"%LMQ%a", "orders"})
+        row = found["%LMQ%a"]
+        assert (row["maxOffset"], row["lag"], row["state"]) == (6, 4, "ok")
+        assert row["lagSeconds"] == pytest.approx(98)
+    assert (found["%LMQ%a"]["group"], found["%LMQ%a"]["queueId"]) == ("%LMQ%g", 0)
+
+
+def test_system_groups_are_left_out_unless_named(
+    run_job: Any, make_log: MakeLog, tmp_path: Path
+) -> None:
+    """The offset of the revive group is that of its last check point, not of the next one."""
+    log = make_log(file_size=1 << 16)
+    revive = "rmq_sys_REVIVE_LOG_DefaultCluster"
+    for topic in (revive, revive, "orders"):
+        log.put(topic)
+    own = "CID_RMQ_SYS_REVIVE_GROUP"
+    snapshot(tmp_path, NOW + 100_000, {f"{revive}@{own}": {0: 1}, "orders@g": {0: 0}})
+    paths = f"{tmp_path}/offsets-*"
+    (row,) = run_job("lag-history", log.root, offsets=paths).rows
+    assert row["group"] == "g"
+    (row,) = run_job("lag-history", log.root, offsets=paths, group=own).rows
+    assert (row["maxOffset"], row["consumerOffset"]) == (2, 1)
+    assert (row["lag"], row["lagSeconds"], row["state"]) == (0, 0, "ok")

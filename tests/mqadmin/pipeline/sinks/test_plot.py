@@ -1,5 +1,6 @@
 """Charts show the rows of a result, and every file format is valid."""
 
+import errno
 import re
 import struct
 import sys
@@ -10,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from broker.errors import ConfigError
+from broker.errors import ConfigError, DiskFullError
 from mqadmin.pipeline.sinks import plot
 from mqadmin.pipeline.sinks.plot import (
     BarChart,
@@ -219,3 +220,16 @@ def test_without_matplotlib_the_extra_is_named(
 def test_statistics_without_rows_are_not_drawn(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no rows"):
         draw_statistics("topic", [], str(tmp_path / "x.svg"))
+
+
+@pytest.mark.parametrize(("code", "kind"), [(errno.ENOSPC, DiskFullError), (5, ConfigError)])
+def test_a_picture_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]
+) -> None:
+    def fails(path: Path, data: bytes) -> None:
+        raise OSError(code, "the reason")
+
+    monkeypatch.setattr(plot, "write_atomically", fails)
+    path = tmp_path / "x.svg"
+    with pytest.raises(kind, match=f"^cannot write {path}: the reason$"):
+        draw_statistics("topic", [{"value": "t", "bytes": 1}], str(path))

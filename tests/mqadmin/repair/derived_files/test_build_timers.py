@@ -12,6 +12,7 @@ from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.delayed.timers import pending_timers
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.repair.derived_files.build_timers import is_rebuilt_part
+from mqadmin.repair.new_store import recover_store
 from mqadmin.repair.plan import make_plan
 from mqadmin.repair.store_repair import repair
 
@@ -110,3 +111,23 @@ def test_extension_files_of_rebuilt_queues_are_recognised(name: str, part: bool)
     """Only they are left out of a copy: their units contain tags codes then."""
     root = Path("/store")
     assert is_rebuilt_part(root / name, root, {("T", 0)}) is part
+
+
+@pytest.mark.parametrize("name", ["delay-533", "pop-533"])
+def test_a_recovered_store_has_the_same_pending_messages(
+    golden_store: Callable[..., Path], tmp_path: Path, name: str
+) -> None:
+    folder = golden_store(name) / "store"
+    done = recover_store([folder], tmp_path / "new")
+    assert done.ok, done.findings
+    assert pending(tmp_path / "new") == pending(folder) != []
+
+
+def test_a_log_alone_is_recovered_with_its_undelivered_timers(
+    golden_store: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = golden_store("delay-533") / "store"
+    done = recover_store([*(folder / "commitlog").iterdir()], tmp_path / "new")
+    assert done.ok, done.findings
+    names = [name for _, name in pending(tmp_path / "new")]
+    assert names == [name for _, name in pending(folder)]
