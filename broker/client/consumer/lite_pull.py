@@ -8,7 +8,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -157,7 +157,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         self.state = ServiceState.SHUTDOWN_ALREADY
         parts = self._running()
         await parts.pulls.close()
-        await parts.rebalancer.drop_all(parts.offsets.close)
+        await parts.rebalancer.drop_all(parts.offsets.release)
         await parts.instance.unregister(consumer_group=self.group)
         await release_instance(parts.instance)
         self._arrived.set()
@@ -342,13 +342,16 @@ class AsyncLitePullConsumer(AsyncStartable):
         """Start pulling a queue."""
         self._running().pulls.start(queue, process, offset)
 
-    async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
-        """Commit and give up a queue."""
+    async def release(
+        self, processes: Mapping[MessageQueue, ProcessQueue]
+    ) -> Collection[MessageQueue]:
+        """Commit and give up queues."""
         parts = self._running()
-        parts.pulls.stop(process)
-        self._consumed.pop(queue, None)  # without a later poll they may be unprocessed
-        await parts.offsets.release(queue)
-        return True
+        for queue, process in processes.items():
+            parts.pulls.stop(process)
+            self._consumed.pop(queue, None)  # without a later poll they may be unprocessed
+        await parts.offsets.release(list(processes))
+        return list(processes)
 
     async def changed(
         self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]

@@ -44,12 +44,8 @@ class OffsetStore(Protocol):
         """Store the offsets of these queues; ``wait`` until they are stored."""
         ...
 
-    async def release(self, queue: MessageQueue) -> None:
-        """Store the offset of a queue that is given up."""
-        ...
-
-    async def close(self, queues: Collection[MessageQueue]) -> None:
-        """Store the offsets of these queues for the last time, before they are given up."""
+    async def release(self, queues: Collection[MessageQueue]) -> None:
+        """Store the offsets of queues that are given up."""
         ...
 
 
@@ -93,21 +89,12 @@ class RemoteBrokerOffsetStore:
             except RocketMQError as error:
                 log.warning("offset %d of %s not committed: %s", offset, queue, error.message)
 
-    async def release(self, queue: MessageQueue) -> None:
-        """Commit the offset and drop it: when the queue returns, the broker's counts."""
-        for offset in self._changed([queue]).values():
-            try:
-                await self._confirm(queue, offset)
-            except RocketMQError as error:
-                log.warning("offset %d of %s not confirmed: %s", offset, queue, error.message)
-        self.table.remove(queue)
-        self._stored.pop(queue, None)
-
-    async def close(self, queues: Collection[MessageQueue]) -> None:
-        """Commit the offsets and drop all, so that no release tries again."""
+    async def release(self, queues: Collection[MessageQueue]) -> None:
+        """Commit the offsets and drop them: when a queue returns, the broker's counts."""
         await self.persist(queues, wait=True)
-        self.table.retain(())
-        self._stored.clear()
+        for queue in queues:
+            self.table.remove(queue)
+            self._stored.pop(queue, None)
 
     def _changed(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """Return the offsets that their brokers have not confirmed."""
@@ -252,12 +239,8 @@ class LocalFileOffsetStore:
             os.replace(path, path + BACKUP_SUFFIX)
         os.replace(fresh, path)
 
-    async def release(self, queue: MessageQueue) -> None:
-        """Write all offsets; that of the queue stays in the file for its return."""
-        await self.persist([queue])
-
-    async def close(self, queues: Collection[MessageQueue]) -> None:
-        """Write all offsets."""
+    async def release(self, queues: Collection[MessageQueue]) -> None:
+        """Write all offsets; those of the queues stay in the file for their return."""
         await self.persist(queues)
 
 

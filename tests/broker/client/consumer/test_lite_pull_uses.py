@@ -11,7 +11,9 @@ from broker.client.instance.client_instance import MQClientInstance
 from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
+from broker.remoting.protocol.codes import RequestCode
 from tests.support.fake_cluster import FakeCluster
+from tests.support.group_member import wait_until
 from tests.support.virtual_time import run_virtual
 
 QUEUES = [MessageQueue("T", "broker-a", number) for number in range(2)]
@@ -235,16 +237,18 @@ def test_a_poll_that_waits_ends_with_the_first_message() -> None:
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 def test_a_poll_without_time_returns_the_cache_or_nothing(timeout_ms: int) -> None:
     cluster = cluster_of()
+    broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
         consumer = consumer_of(cluster)
         consumer.subscribe("T")
         async with consumer:
-            await asyncio.sleep(1)
+            # 4, 4 and 2 messages of each queue, and a pull that is suspended
+            await wait_until(cluster, lambda: broker.codes().count(RequestCode.PULL_MESSAGE) == 8)
             got = []
             while batch := await consumer.poll(timeout_ms):
                 got += batch
-            assert len(got) >= 8  # one answer of each queue at least
+            assert len(got) == 20
             assert await consumer.poll(timeout_ms) == []
 
     run_virtual(main(), cluster.clock)

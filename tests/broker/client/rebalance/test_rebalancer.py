@@ -1,6 +1,6 @@
 """The rebalancer and its owner."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from broker.client.config import MessageModel
 from broker.client.consumer.process_queue import ProcessQueue
@@ -36,12 +36,13 @@ class Owner:
         assert offset == 7
         self.started.append(queue)
 
-    async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
-        assert process.dropped
-        if queue in self.stuck:
-            return False
-        self.released.append(queue)
-        return True
+    async def release(
+        self, processes: Mapping[MessageQueue, ProcessQueue]
+    ) -> Collection[MessageQueue]:
+        assert all(process.dropped for process in processes.values())
+        given_up = [queue for queue in processes if queue not in self.stuck]
+        self.released += given_up
+        return given_up
 
     async def changed(
         self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]
