@@ -6,7 +6,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from broker.client.config import ConsumerConfig
@@ -81,7 +81,7 @@ class RemoteBrokerOffsetStore:
             by_broker: dict[str, dict[MessageQueue, int]] = {}
             for queue, offset in changed.items():
                 by_broker.setdefault(queue.broker_name, {})[queue] = offset
-            await asyncio.gather(*(self._confirm_all(*one) for one in by_broker.items()))
+            await asyncio.gather(*(self._confirm(*one) for one in by_broker.items()))
             return
         for queue, offset in changed.items():  # a one-way commit may be lost: it is repeated
             try:
@@ -104,44 +104,51 @@ class RemoteBrokerOffsetStore:
             if (offset := self.table.get(queue)) is not None and self._stored.get(queue) != offset
         }
 
-    async def _confirm_all(self, broker_name: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit offsets on one broker; one line in the log names those not confirmed in time."""
+    async def _confirm(self, broker_name: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Commit offsets on one broker; one line in the log names those not confirmed in time.
+
+        After the last response all are read back, and lower ones are sent again. A broker executes
+        requests in several threads: a pull or one-way commit sent before may come after. The first
+        commits of a topic may even replace those of other queues, also after their responses.
+
+        **Source:** RocketMQ ``ConsumerOffsetManager#commitOffset`` (the first table of a topic).
+        """
+        failed: dict[MessageQueue, str] = {}
         missing = dict(offsets)
-        cause = ""
         in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
 
-        async def confirm(queue: MessageQueue, offset: int) -> None:
-            nonlocal cause
-            async with in_flight:
-                try:
-                    await self._confirm(queue, offset)
-                except RocketMQError as error:
-                    cause = error.message
-                else:
-                    del missing[queue]
+        async def for_each(step: Callable[[MessageQueue, int], Awaitable[None]]) -> None:
+            async def run(queue: MessageQueue, offset: int) -> None:
+                async with in_flight:
+                    try:
+                        await step(queue, offset)
+                    except RocketMQError as error:
+                        failed[queue] = error.message
+
+            await asyncio.gather(*(run(*one) for one in offsets.items() if one[0] not in failed))
+
+        async def commit(queue: MessageQueue, offset: int) -> None:
+            await self._commit(queue, offset, wait=True)
+
+        async def verify(queue: MessageQueue, offset: int) -> None:
+            found = await self.read(queue)
+            if found is None or found < offset:
+                await self._commit(queue, offset, wait=True)
+            if self.table.get(queue) == offset:  # the queue may have been released meanwhile
+                self._stored[queue] = offset
+            del missing[queue]
 
         limit_s = 2 * self._instance.api.timeout_ms / 1000
         try:
             async with asyncio.timeout(limit_s):
-                await asyncio.gather(*(confirm(*one) for one in offsets.items()))
+                await for_each(commit)
+                await for_each(verify)
         except TimeoutError:
-            cause = cause or f"no response in {limit_s:g} s"
+            pass
         if missing:
             names = ", ".join(f"{queue} {offset}" for queue, offset in missing.items())
+            cause = next(iter(failed.values()), f"no response in {limit_s:g} s")
             log.warning("broker %s: offsets not confirmed: %s: %s", broker_name, names, cause)
-
-    async def _confirm(self, queue: MessageQueue, offset: int) -> None:
-        """Commit an offset and read it back; if it is lower, send it again.
-
-        A broker executes requests in several threads: a pull or one-way commit sent before may
-        come after.
-        """
-        await self._commit(queue, offset, wait=True)
-        found = await self.read(queue)
-        if found is None or found < offset:
-            await self._commit(queue, offset, wait=True)
-        if self.table.get(queue) == offset:  # the queue may have been released meanwhile
-            self._stored[queue] = offset
 
     async def _commit(self, queue: MessageQueue, offset: int, *, wait: bool) -> None:
         address = await self._address(queue)

@@ -13,8 +13,8 @@ from broker.client.offset.offset_store import LocalFileOffsetStore, RemoteBroker
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.remoting.protocol.command import response
-from tests.support.fake_cluster import FakeCluster
+from broker.remoting.protocol.command import RemotingCommand, response
+from tests.support.fake_cluster import FakeBroker, FakeCluster
 from tests.support.virtual_time import run_virtual
 
 QUEUES = [MessageQueue("T", "broker-a", number) for number in range(4)]
@@ -150,6 +150,56 @@ def test_an_offset_that_the_broker_confirmed_is_not_sent_again() -> None:
             store.table.update(QUEUES[0], 6)
             await store.persist(QUEUES)
         assert broker.codes().count(COMMIT) == 4
+
+    run_virtual(main(), cluster.clock)
+
+
+class SeveralThreads:
+    """Commits as a Java broker executes them, in several threads: each may take its time.
+
+    The first ones of a group and topic each put a new table of the queues in place: the last one
+    replaces what the others have stored.
+    """
+
+    def __init__(self, broker: FakeBroker, *, slow: MessageQueue, slow_s: float = 1.0) -> None:
+        self.broker = broker
+        self.slow = slow
+        self.slow_s = slow_s
+        broker.scripts[COMMIT] = self.commit
+
+    async def commit(self, command: RemotingCommand) -> RemotingCommand:
+        fields = command.ext_fields
+        group, topic = fields["consumerGroup"], fields["topic"]
+        queue = MessageQueue(topic, self.broker.name, int(fields["queueId"]))
+        is_first = not self._table(group, topic)
+        await asyncio.sleep(self.slow_s if queue == self.slow else 0.001)
+        for one in self._table(group, topic) if is_first else ():
+            del self.broker.offsets[group, one]
+        self.broker.offsets[group, queue] = int(fields["commitOffset"])
+        return response(command)
+
+    def _table(self, group: str, topic: str) -> list[MessageQueue]:
+        return [
+            queue for owner, queue in self.broker.offsets if owner == group and queue.topic == topic
+        ]
+
+
+def test_the_first_commits_of_a_topic_do_not_replace_each_other() -> None:
+    """Java's ConsumerOffsetManager: a commit that was read back was lost afterwards."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        SeveralThreads(broker, slow=QUEUES[1])
+        for queue in QUEUES:
+            store.table.update(queue, 32)
+        await store.persist(QUEUES, wait=True)
+        assert broker.offsets == {("g", queue): 32 for queue in QUEUES}
 
     run_virtual(main(), cluster.clock)
 
