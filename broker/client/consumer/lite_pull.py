@@ -214,7 +214,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         """Commit everything polled so far, and wait until the brokers have stored it."""
         self._finish_polled()
         parts = self._running()
-        await parts.offsets.persist(list(parts.rebalancer.process_queues), wait=True)
+        await parts.offsets.persist(list(parts.rebalancer.process_queues))
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the offset that is stored for the group; None if there is none."""

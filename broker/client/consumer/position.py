@@ -52,7 +52,7 @@ async def move_offset(
     if process is not None:
         process.dropped = True
     offsets.table.update_and_freeze(queue, offset)
-    await offsets.persist([queue], wait=True)
+    await offsets.persist([queue])
     await rebalancer.remove(queue)
     instance.rebalance_now()
 

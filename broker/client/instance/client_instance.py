@@ -329,8 +329,7 @@ class MQClientInstance:
 
     async def persist_offsets(self) -> None:
         """Commit the offsets of every consumer."""
-        for consumer in list(self.consumers.values()):
-            await consumer.persist_offsets()
+        await asyncio.gather(*(one.persist_offsets() for one in self.consumers.values()))
 
     # ---- rebalance
 
