@@ -300,6 +300,11 @@ class AsyncLitePullConsumer(AsyncStartable):
         parts.pulls.stop(process)
         self._consumed[queue] = offset
         parts.rebalancer.restart(queue, offset)
+        self._forget_dropped()
+
+    def _forget_dropped(self) -> None:
+        """Drop the batches of queues that were given up or begun at another offset."""
+        self._ready = deque(batch for batch in self._ready if not batch[1].dropped)
 
     # ---- for the instance (ConsumerInner)
 
@@ -350,6 +355,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         for queue, process in processes.items():
             parts.pulls.stop(process)
             self._consumed.pop(queue, None)  # without a later poll they may be unprocessed
+        self._forget_dropped()
         await parts.offsets.release(list(processes))
         return list(processes)
 

@@ -1,6 +1,8 @@
 """Lite pull: uses that are refused, positions without owner, brokers without master."""
 
 import asyncio
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -283,5 +285,40 @@ def test_a_shutdown_takes_no_longer_with_more_queues_on_a_hung_broker() -> None:
         began_s = cluster.now_s()
         await consumer.shutdown()
         assert cluster.now_s() - began_s < 10
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_messages_that_a_seek_drops_leave_the_memory() -> None:
+    cluster = FakeCluster()
+    cluster.create("T", queues=1)
+    broker = cluster.brokers["broker-a"]
+    for _ in range(8):
+        broker.store(QUEUES[0], bytes(50_000))
+
+    async def cached(consumer: AsyncLitePullConsumer) -> int:
+        before = broker.codes().count(RequestCode.PULL_MESSAGE)
+        await consumer.seek(QUEUES[0], 0)
+        # 4 and 4 messages, and a pull that is suspended
+        await wait_until(
+            cluster, lambda: broker.codes().count(RequestCode.PULL_MESSAGE) == before + 3
+        )
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    async def main() -> None:
+        consumer = consumer_of(cluster)
+        consumer.subscribe("T")
+        tracemalloc.start()
+        try:
+            async with consumer:
+                await wait_until(cluster, consumer.assignment)
+                first = await cached(consumer)
+                for _ in range(20):
+                    last = await cached(consumer)
+                assert last - first < 8 * 50_000
+                assert len(await consumer.poll()) == 4
+        finally:
+            tracemalloc.stop()
 
     run_virtual(main(), cluster.clock)
