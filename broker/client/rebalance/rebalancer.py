@@ -245,7 +245,8 @@ class Rebalancer:
         dropped = {queue: self.process_queues[queue] for queue in queues}
         released = await self._owner.release(dropped)
         for queue in released:
-            self.process_queues.pop(queue, None)
+            if self.process_queues.get(queue) is dropped[queue]:  # else taken over again meanwhile
+                del self.process_queues[queue]
         return set(released)
 
     async def _add(self, queues: Sequence[MessageQueue]) -> int:
