@@ -303,7 +303,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         self._forget_dropped()
 
     def _forget_dropped(self) -> None:
-        """Drop the batches of queues that were given up or begun at another offset."""
+        """Drop the batches of queues that were given up or moved to another offset."""
         self._ready = deque(batch for batch in self._ready if not batch[1].dropped)
 
     # ---- for the instance (ConsumerInner)

@@ -24,12 +24,8 @@ async def resume_offset(
     started_ms: int,
 ) -> int:
     """Return the stored offset, else the one that ``consume_from_where`` means."""
-    if config.is_clustering:
-        offsets.table.remove(queue)  # a later commit of another member counts
-    stored = await offsets.read(queue)
+    stored = await offsets.resume(queue)
     if stored is not None:
-        offsets.table.remove(queue)  # frozen if it was moved
-        offsets.table.update(queue, stored)
         return stored
     return await query_start(
         instance,

@@ -40,6 +40,10 @@ class OffsetStore(Protocol):
         """Return the stored offset, None if there is none; RocketMQError if it is not known."""
         ...
 
+    async def resume(self, queue: MessageQueue) -> int | None:
+        """Return the stored offset of a queue that is taken over, and put it into the table."""
+        ...
+
     async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Store the offsets of these queues."""
         ...
@@ -61,16 +65,35 @@ class RemoteBrokerOffsetStore:
         self._instance = instance
         self._group = group
         self._stored: dict[MessageQueue, int] = {}
+        self._committed: set[MessageQueue] = set()  # since they were taken over
         self._in_flight: dict[str, set[asyncio.Task[None]]] = {}  # commits by broker name
 
     def offset_of_pull(self, queue: MessageQueue) -> int:
-        """Return the offset in memory: a pull saves a request that commits it."""
-        return self.table.get(queue) or 0
+        """Return an offset that is not confirmed: a pull commits it earlier than the next round."""
+        offset = self.table.get(queue)
+        return 0 if offset is None or self._stored.get(queue) == offset else offset
 
     async def read(self, queue: MessageQueue) -> int | None:
         """Ask the broker of the queue."""
         address = await self._address(queue)
         return await self._instance.api.consumer_offset(address, self._group, queue)
+
+    async def resume(self, queue: MessageQueue) -> int | None:
+        """Ask the broker; the offset is not committed before it has changed.
+
+        The former owner of the queue may commit more until it gives it up. Offset 0 is committed: a
+        Java broker also answers it for a queue without offset, for which a later start may be
+        another.
+        """
+        self.table.remove(queue)  # frozen if it was moved
+        self._stored.pop(queue, None)
+        self._committed.discard(queue)
+        stored = await self.read(queue)
+        if stored is not None:
+            self.table.update(queue, stored)
+        if stored:
+            self._stored[queue] = stored
+        return stored
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Send changed offsets to the brokers; failures are logged and repeated next time.
@@ -88,12 +111,13 @@ class RemoteBrokerOffsetStore:
 
         Confirmed ones are committed, too: a broker may have executed a pull with an earlier one.
         """
-        for queue in queues:
+        for queue in self._committed.intersection(queues):
             self._stored.pop(queue, None)
         await self.persist(queues)
         for queue in queues:
             self.table.remove(queue)
             self._stored.pop(queue, None)
+            self._committed.discard(queue)
 
     def _changed(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Return the queues with offsets that their brokers have not confirmed."""
@@ -158,6 +182,7 @@ class RemoteBrokerOffsetStore:
             log.warning("broker %s: offsets not confirmed: %s: %s", broker_name, names, cause)
 
     async def _commit(self, queue: MessageQueue, offset: int) -> None:
+        self._committed.add(queue)
         address = await self._address(queue)
         call = asyncio.ensure_future(
             self._instance.api.update_consumer_offset(address, self._group, queue, offset)
@@ -242,6 +267,14 @@ class LocalFileOffsetStore:
     async def read(self, queue: MessageQueue) -> int | None:
         """Return the offset in memory, which was loaded at the start."""
         return self.table.get(queue)
+
+    async def resume(self, queue: MessageQueue) -> int | None:
+        """Return the offset in memory; it may change again if it was moved."""
+        stored = self.table.get(queue)
+        if stored is not None:
+            self.table.remove(queue)
+            self.table.update(queue, stored)
+        return stored
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Write all offsets; the file before becomes the backup, and neither is ever partial."""

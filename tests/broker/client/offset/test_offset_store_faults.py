@@ -270,6 +270,53 @@ def test_a_released_queue_is_committed_even_if_its_offset_was_confirmed() -> Non
     run_virtual(main(), cluster.clock)
 
 
+def test_a_queue_that_was_only_taken_over_is_not_committed() -> None:
+    """Its former owner may have committed more since its offset was read."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        broker.offsets["g", QUEUES[0]] = 10
+        assert await store.resume(QUEUES[0]) == 10
+        assert store.offset_of_pull(QUEUES[0]) == 0
+        broker.offsets["g", QUEUES[0]] = 20
+        await store.persist(QUEUES)
+        await store.release(QUEUES)
+        assert broker.offsets == {("g", QUEUES[0]): 20}
+        assert await store.resume(QUEUES[0]) == 20
+        store.table.update(QUEUES[0], 21)
+        assert store.offset_of_pull(QUEUES[0]) == 21
+        await store.release(QUEUES)
+        assert broker.offsets == {("g", QUEUES[0]): 21}
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_offset_0_of_a_queue_that_was_taken_over_is_committed() -> None:
+    """A Java broker also answers it for a queue without offset: a later start would be another."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        broker.offsets["g", QUEUES[0]] = 0
+        assert await store.resume(QUEUES[0]) == 0
+        broker.offsets.clear()
+        await store.release(QUEUES)
+        assert broker.offsets == {("g", QUEUES[0]): 0}
+
+    run_virtual(main(), cluster.clock)
+
+
 def test_a_hung_broker_delays_a_persist_once_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
