@@ -157,10 +157,12 @@ class AsyncLitePullConsumer(AsyncStartable):
         self.state = ServiceState.SHUTDOWN_ALREADY
         parts = self._running()
         await parts.pulls.close()
-        await parts.rebalancer.drop_all(parts.offsets.release)
-        await parts.instance.unregister(consumer_group=self.group)
-        await release_instance(parts.instance)
-        self._arrived.set()
+        try:
+            await parts.rebalancer.drop_all(parts.offsets.release)
+        finally:  # also if offsets cannot be written to the local file
+            await parts.instance.unregister(consumer_group=self.group)
+            await release_instance(parts.instance)
+            self._arrived.set()
 
     def _running(self) -> "_Parts":
         if self._parts is None:

@@ -191,12 +191,14 @@ class AsyncPushConsumer(AsyncStartable):
         if parts.pop is not None:
             await parts.pop.pops.close()
         await parts.service.close(self.config.await_termination_ms)
-        await parts.rebalancer.drop_all(parts.offsets.release)
-        await parts.locks.unlock_pending()
-        for task in self._periodic:
-            task.cancel()
-        await parts.instance.unregister(consumer_group=self.group)
-        await release_instance(parts.instance)
+        try:
+            await parts.rebalancer.drop_all(parts.offsets.release)
+            await parts.locks.unlock_pending()
+        finally:  # also if offsets cannot be written to the local file
+            for task in self._periodic:
+                task.cancel()
+            await parts.instance.unregister(consumer_group=self.group)
+            await release_instance(parts.instance)
 
     # ---- while running
 
