@@ -148,6 +148,8 @@ class GroupConsumer:
                 self._partial = batch[printed:]
             if self._partial:
                 return
+            if batch and self._rule == "as printed":
+                self._consumer.finish_polled()  # stored also if the queue moves before the commit
             self._commit_if_due(idle=not batch)
 
     def _commit_if_due(self, *, idle: bool) -> None:

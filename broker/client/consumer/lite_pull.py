@@ -153,7 +153,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         if self.state is not ServiceState.RUNNING:
             return
         if self.auto_commit:
-            self._finish_polled()
+            self.finish_polled()
         self.state = ServiceState.SHUTDOWN_ALREADY
         parts = self._running()
         await parts.pulls.close()
@@ -176,7 +176,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         if self.state is not ServiceState.RUNNING:
             raise ClientError(f"consumer {self.group} is {self.state.value}")
         if self.auto_commit:
-            self._finish_polled()
+            self.finish_polled()
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_ms / 1000
         while True:
@@ -206,15 +206,18 @@ class AsyncLitePullConsumer(AsyncStartable):
                 return found
         return None
 
-    def _finish_polled(self) -> None:
-        """Count polled messages as consumed; their offsets are committed with the next commit."""
+    def finish_polled(self) -> None:
+        """Count polled messages as consumed: a commit and the end of a queue's ownership store it.
+
+        Unless ``auto_commit`` does it with the next ``poll``.
+        """
         for queue, offset in self._consumed.items():
             self._running().offsets.table.update(queue, offset)
         self._consumed.clear()
 
     async def commit(self) -> None:
         """Commit everything polled so far, and wait until the brokers have stored it."""
-        self._finish_polled()
+        self.finish_polled()
         parts = self._running()
         await parts.offsets.persist(list(parts.rebalancer.process_queues))
 
