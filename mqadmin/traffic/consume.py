@@ -148,6 +148,8 @@ class GroupConsumer:
                 self._partial = batch[printed:]
             if self._partial:
                 return
+            if batch and self._rule == "as printed":
+                self._consumer.finish_polled()  # stored also if the queue moves before the commit
             self._commit_if_due(idle=not batch)
 
     def _commit_if_due(self, *, idle: bool) -> None:
@@ -168,17 +170,25 @@ class GroupConsumer:
             self.abandon()
             return
         rest, self._partial = self._partial, []
-        if rest:
+        queue = self._queue_of(rest[0]) if rest else None
+        if queue is not None:
             # positions the queue at the first message that was not printed, and stores that
-            self._consumer.seek(self._queue_of(rest[0]), rest[0].queue_offset)
+            self._consumer.seek(queue, rest[0].queue_offset)
         self._commit_whole()
+        if rest and queue is None:
+            raise RocketMQError(
+                f"group {self._group}: the position of queue {rest[0].queue_id} of topic"
+                f" {rest[0].topic} was not committed: another member has taken it over",
+                "its last messages are delivered again",
+            )
 
     def abandon(self) -> None:
         """Forget the messages printed since the last commit."""
         self._partial = []
         self._uncommitted = 0
 
-    def _queue_of(self, message: MessageExt) -> MessageQueue:
+    def _queue_of(self, message: MessageExt) -> MessageQueue | None:
+        """Return the owned queue of a message; None if another member owns it now."""
         retried = message.reconsume_times > 0 and PROPERTY_RETRY_TOPIC in message.properties
         topic = retry_topic(self._group) if retried else message.topic
         name = self._broker_of.get(message.store_host)
@@ -189,13 +199,12 @@ class GroupConsumer:
             and queue.queue_id == message.queue_id
             and name in (None, queue.broker_name)
         ]
-        if len(found) != 1:
+        if len(found) > 1:
             raise RocketMQError(
-                f"group {self._group}: the position of queue {message.queue_id} of topic {topic}"
-                " was not committed: another member has taken it over",
-                "its last messages are delivered again",
+                f"the broker with the address {message.store_host} is not in the cluster list",
+                f"the last messages of group {self._group} are delivered again",
             )
-        return found[0]
+        return found[0] if found else None
 
 
 def _config(start: Start) -> ConsumerConfig:

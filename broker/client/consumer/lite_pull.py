@@ -8,7 +8,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -153,14 +153,16 @@ class AsyncLitePullConsumer(AsyncStartable):
         if self.state is not ServiceState.RUNNING:
             return
         if self.auto_commit:
-            self._finish_polled()
+            self.finish_polled()
         self.state = ServiceState.SHUTDOWN_ALREADY
         parts = self._running()
         await parts.pulls.close()
-        await parts.rebalancer.drop_all(parts.offsets.close)
-        await parts.instance.unregister(consumer_group=self.group)
-        await release_instance(parts.instance)
-        self._arrived.set()
+        try:
+            await parts.rebalancer.drop_all(parts.offsets.release)
+        finally:  # also if offsets cannot be written to the local file
+            await parts.instance.unregister(consumer_group=self.group)
+            await release_instance(parts.instance)
+            self._arrived.set()
 
     def _running(self) -> "_Parts":
         if self._parts is None:
@@ -174,7 +176,7 @@ class AsyncLitePullConsumer(AsyncStartable):
         if self.state is not ServiceState.RUNNING:
             raise ClientError(f"consumer {self.group} is {self.state.value}")
         if self.auto_commit:
-            self._finish_polled()
+            self.finish_polled()
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_ms / 1000
         while True:
@@ -204,17 +206,20 @@ class AsyncLitePullConsumer(AsyncStartable):
                 return found
         return None
 
-    def _finish_polled(self) -> None:
-        """Count polled messages as consumed; their offsets are committed with the next commit."""
+    def finish_polled(self) -> None:
+        """Count polled messages as consumed: a commit and the end of a queue's ownership store it.
+
+        Unless ``auto_commit`` does it with the next ``poll``.
+        """
         for queue, offset in self._consumed.items():
             self._running().offsets.table.update(queue, offset)
         self._consumed.clear()
 
     async def commit(self) -> None:
         """Commit everything polled so far, and wait until the brokers have stored it."""
-        self._finish_polled()
+        self.finish_polled()
         parts = self._running()
-        await parts.offsets.persist(list(parts.rebalancer.process_queues), wait=True)
+        await parts.offsets.persist(list(parts.rebalancer.process_queues))
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the offset that is stored for the group; None if there is none."""
@@ -300,6 +305,11 @@ class AsyncLitePullConsumer(AsyncStartable):
         parts.pulls.stop(process)
         self._consumed[queue] = offset
         parts.rebalancer.restart(queue, offset)
+        self._forget_dropped()
+
+    def _forget_dropped(self) -> None:
+        """Drop the batches of queues that were given up or moved to another offset."""
+        self._ready = deque(batch for batch in self._ready if not batch[1].dropped)
 
     # ---- for the instance (ConsumerInner)
 
@@ -342,13 +352,17 @@ class AsyncLitePullConsumer(AsyncStartable):
         """Start pulling a queue."""
         self._running().pulls.start(queue, process, offset)
 
-    async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
-        """Commit and give up a queue."""
+    async def release(
+        self, processes: Mapping[MessageQueue, ProcessQueue]
+    ) -> Collection[MessageQueue]:
+        """Commit and give up queues."""
         parts = self._running()
-        parts.pulls.stop(process)
-        self._consumed.pop(queue, None)  # without a later poll they may be unprocessed
-        await parts.offsets.release(queue)
-        return True
+        for queue, process in processes.items():
+            parts.pulls.stop(process)
+            self._consumed.pop(queue, None)  # without a later poll they may be unprocessed
+        self._forget_dropped()
+        await parts.offsets.release(list(processes))
+        return list(processes)
 
     async def changed(
         self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]

@@ -24,12 +24,8 @@ async def resume_offset(
     started_ms: int,
 ) -> int:
     """Return the stored offset, else the one that ``consume_from_where`` means."""
-    if config.is_clustering:
-        offsets.table.remove(queue)  # a later commit of another member counts
-    stored = await offsets.read(queue)
+    stored = await offsets.resume(queue)
     if stored is not None:
-        offsets.table.remove(queue)  # frozen if it was moved
-        offsets.table.update(queue, stored)
         return stored
     return await query_start(
         instance,
@@ -52,7 +48,7 @@ async def move_offset(
     if process is not None:
         process.dropped = True
     offsets.table.update_and_freeze(queue, offset)
-    await offsets.persist([queue], wait=True)
+    await offsets.persist([queue])
     await rebalancer.remove(queue)
     instance.rebalance_now()
 

@@ -5,7 +5,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.broker_requests import ConsumerRequests
@@ -191,12 +191,14 @@ class AsyncPushConsumer(AsyncStartable):
         if parts.pop is not None:
             await parts.pop.pops.close()
         await parts.service.close(self.config.await_termination_ms)
-        await parts.rebalancer.drop_all(parts.offsets.close)
-        await parts.locks.unlock_pending()
-        for task in self._periodic:
-            task.cancel()
-        await parts.instance.unregister(consumer_group=self.group)
-        await release_instance(parts.instance)
+        try:
+            await parts.rebalancer.drop_all(parts.offsets.release)
+            await parts.locks.unlock_pending()
+        finally:  # also if offsets cannot be written to the local file
+            for task in self._periodic:
+                task.cancel()
+            await parts.instance.unregister(consumer_group=self.group)
+            await release_instance(parts.instance)
 
     # ---- while running
 
@@ -338,19 +340,43 @@ class AsyncPushConsumer(AsyncStartable):
                 self._table.add_all_messages(name)
                 self.running_parts().instance.rebalance_now()
 
-    async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
-        """Commit and give up a queue; False while an orderly listener still runs on it."""
+    async def release(
+        self, processes: Mapping[MessageQueue, ProcessQueue]
+    ) -> Collection[MessageQueue]:
+        """Commit and give up queues, except those on which an orderly listener still runs."""
         parts = self.running_parts()
-        parts.pulls.stop(process)
+        for process in processes.values():
+            parts.pulls.stop(process)
         service = parts.service
         if isinstance(service, ConsumeOrderlyService) and self.config.is_clustering:
-            return await self._release_orderly(queue, process, service)
-        await self.running_parts().offsets.release(queue)
-        return True
+            return await self._release_orderly(processes, service)
+        await parts.offsets.release(list(processes))
+        return list(processes)
 
     async def _release_orderly(
+        self, processes: Mapping[MessageQueue, ProcessQueue], service: ConsumeOrderlyService
+    ) -> Collection[MessageQueue]:
+        parts = self.running_parts()
+        ended = await asyncio.gather(
+            *(self._listener_ended(*one, service) for one in processes.items())
+        )
+        given_up = [queue for queue, is_free in zip(processes, ended, strict=True) if is_free]
+        for queue in given_up:
+            service.forget(processes[queue])
+        await parts.offsets.release(given_up)
+        # A shutdown unlocks all queues of a broker at once.
+        running = self.state is ServiceState.RUNNING
+        now = [queue for queue in given_up if running and not processes[queue].count]
+        for queue in given_up:
+            if queue not in now:
+                parts.locks.unlock_later(queue, self.unlock_delay_s)
+        await parts.locks.unlock(now)
+        return given_up
+
+    async def _listener_ended(
         self, queue: MessageQueue, process: ProcessQueue, service: ConsumeOrderlyService
     ) -> bool:
+        """Wait for an orderly listener; after many rounds its queue is given up while it runs."""
         lock = service.consume_lock(process)
         try:
             async with asyncio.timeout(RELEASE_LOCK_WAIT_S):
@@ -362,14 +388,6 @@ class AsyncPushConsumer(AsyncStartable):
             log.warning("%s: %s is given up while its listener runs", self.group, queue)
         else:
             lock.release()
-        service.forget(process)
-        await self.running_parts().offsets.release(queue)
-        locks = self.running_parts().locks
-        # A shutdown unlocks all queues of a broker at once.
-        if process.count or self.state is not ServiceState.RUNNING:
-            locks.unlock_later(queue, self.unlock_delay_s)
-        else:
-            await locks.unlock([queue])
         return True
 
     async def changed(

@@ -61,6 +61,10 @@ class LitePullConsumer(BlockingFacade):
         """Return the next batch of messages, an empty list if none comes in time."""
         return self._loop.run(self._consumer.poll(timeout_ms))
 
+    def finish_polled(self) -> None:
+        """Count polled messages as consumed, without ``auto_commit``; see the asynchronous form."""
+        self._loop.call(self._consumer.finish_polled)
+
     def commit(self) -> None:
         """Commit everything polled so far."""
         self._loop.run(self._consumer.commit())

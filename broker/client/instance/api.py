@@ -129,19 +129,17 @@ class MQClientAPI:
         return None if reply.code == ResponseCode.QUERY_NOT_FOUND else int(reply.header.offset)
 
     async def update_consumer_offset(
-        self, address: str, group: str, queue: MessageQueue, offset: int, *, oneway: bool
+        self, address: str, group: str, queue: MessageQueue, offset: int
     ) -> None:
-        """Commit an offset; without an answer if ``oneway``."""
-        fields: dict[str, Any] = {
-            "consumer_group": group,
-            "topic": queue.topic,
-            "queue_id": queue.queue_id,
-            "commit_offset": offset,
-        }
-        if oneway:
-            await self.oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
-        else:
-            await self.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
+        """Commit an offset."""
+        await self.call(
+            address,
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+        )
 
     # ---- groups
 

@@ -215,7 +215,10 @@ class MQClientInstance:
         self.consumers[consumer.group] = consumer
 
     async def unregister(self, *, producer_group: str = "", consumer_group: str = "") -> None:
-        """Remove a group here and on all brokers; others remove it by time-out."""
+        """Remove a group here and on all brokers; others remove it by time-out.
+
+        A heartbeat in flight is waited for: executed later, it would add the group again.
+        """
         if producer_group:
             self.producers.pop(producer_group, None)
             self._group_handlers.pop((RequestCode.CHECK_TRANSACTION_STATE, producer_group), None)
@@ -223,6 +226,8 @@ class MQClientInstance:
             self.consumers.pop(consumer_group, None)
             for key in [one for one in self._group_handlers if one[1] == consumer_group]:
                 del self._group_handlers[key]
+        async with self._heartbeat_lock:
+            pass  # later heartbeats do not contain the group
         calls = [
             self.api.unregister(
                 address,
@@ -329,8 +334,7 @@ class MQClientInstance:
 
     async def persist_offsets(self) -> None:
         """Commit the offsets of every consumer."""
-        for consumer in list(self.consumers.values()):
-            await consumer.persist_offsets()
+        await asyncio.gather(*(one.persist_offsets() for one in self.consumers.values()))
 
     # ---- rebalance
 

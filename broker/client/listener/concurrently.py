@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from broker.client.config import ConsumerConfig, MessageModel
 from broker.client.consumer.process_queue import ProcessQueue, StartMark
-from broker.client.listener.listener_runner import ListenerRunner
+from broker.client.listener.listener_runner import ListenerRunner, ListenerSkippedError
 from broker.client.listener.listeners import ConsumeConcurrentlyContext
 from broker.client.listener.send_back import FIRST_RETRY_LEVEL, SendBack
 from broker.client.offset.offset_store import OffsetStore
@@ -95,7 +95,7 @@ class ConsumeConcurrentlyService:
         mark = StartMark()
         process.begin(messages, mark)
         ended = partial(self._ended, _Submitted(messages, process, context, mark))
-        self.runner.submit(messages, context, mark, ended)
+        self.runner.submit(messages, context, mark, ended, skip=process.is_dropped)
 
     def _ended(
         self,
@@ -106,6 +106,8 @@ class ConsumeConcurrentlyService:
         if isinstance(result, asyncio.CancelledError):
             return  # the consumer stops: the message stays unfinished and is delivered again
         messages, process, context, mark = submitted
+        if isinstance(result, ListenerSkippedError):
+            return  # the next owner of the queue gets them
         queue = context.message_queue
         process.last_consume_ms = self._clock.monotonic_ms()
         consumed = consumed_count(messages, context, result)

@@ -6,7 +6,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Protocol
 
 from broker.client.config import ConsumerConfig
@@ -40,23 +40,24 @@ class OffsetStore(Protocol):
         """Return the stored offset, None if there is none; RocketMQError if it is not known."""
         ...
 
-    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
-        """Store the offsets of these queues; ``wait`` until they are stored."""
+    async def resume(self, queue: MessageQueue) -> int | None:
+        """Return the stored offset of a queue that is taken over, and put it into the table."""
         ...
 
-    async def release(self, queue: MessageQueue) -> None:
-        """Store the offset of a queue that is given up."""
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
+        """Store the offsets of these queues."""
         ...
 
-    async def close(self, queues: Collection[MessageQueue]) -> None:
-        """Store the offsets of these queues for the last time, before they are given up."""
+    async def release(self, queues: Collection[MessageQueue]) -> None:
+        """Store the offsets of queues that are given up."""
         ...
 
 
 class RemoteBrokerOffsetStore:
     """Offsets of a clustering group, on the broker of each queue.
 
-    Only offsets that changed since they were last stored are sent.
+    Only offsets that changed since they were last stored are sent. No commit is one-way, as Java's
+    are: without a response to wait for, it could be executed after the last one of a stop.
     """
 
     def __init__(self, instance: MQClientInstance, group: str) -> None:
@@ -64,103 +65,132 @@ class RemoteBrokerOffsetStore:
         self._instance = instance
         self._group = group
         self._stored: dict[MessageQueue, int] = {}
+        self._committed: set[MessageQueue] = set()  # since they were taken over
+        self._in_flight: dict[str, set[asyncio.Task[None]]] = {}  # commits by broker name
 
     def offset_of_pull(self, queue: MessageQueue) -> int:
-        """Return the offset in memory: a pull saves a request that commits it."""
-        return self.table.get(queue) or 0
+        """Return an offset that is not confirmed: a pull commits it earlier than the next round."""
+        offset = self.table.get(queue)
+        return 0 if offset is None or self._stored.get(queue) == offset else offset
 
     async def read(self, queue: MessageQueue) -> int | None:
         """Ask the broker of the queue."""
         address = await self._address(queue)
         return await self._instance.api.consumer_offset(address, self._group, queue)
 
-    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+    async def resume(self, queue: MessageQueue) -> int | None:
+        """Ask the broker; the offset is not committed before it has changed.
+
+        The former owner of the queue may commit more until it gives it up. Offset 0 is committed: a
+        Java broker also answers it for a queue without offset, for which a later start may be
+        another.
+        """
+        self.table.remove(queue)  # frozen if it was moved
+        self._stored.pop(queue, None)
+        self._committed.discard(queue)
+        stored = await self.read(queue)
+        if stored is not None:
+            self.table.update(queue, stored)
+        if stored:
+            self._stored[queue] = stored
+        return stored
+
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Send changed offsets to the brokers; failures are logged and repeated next time.
 
-        With ``wait`` all brokers get them at the same time. Each has the time of two requests for
-        all its queues, so that one that does not respond delays a shutdown once.
+        All brokers get them at the same time. Each has the time of two requests for all its
+        queues, so that one that does not respond delays a shutdown once.
         """
-        changed = self._changed(queues)
-        if wait:
-            by_broker: dict[str, dict[MessageQueue, int]] = {}
-            for queue, offset in changed.items():
-                by_broker.setdefault(queue.broker_name, {})[queue] = offset
-            await asyncio.gather(*(self._confirm_all(*one) for one in by_broker.items()))
-            return
-        for queue, offset in changed.items():  # a one-way commit may be lost: it is repeated
-            try:
-                await self._commit(queue, offset, wait=False)
-            except RocketMQError as error:
-                log.warning("offset %d of %s not committed: %s", offset, queue, error.message)
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue in self._changed(queues):
+            by_broker.setdefault(queue.broker_name, []).append(queue)
+        await asyncio.gather(*(self._confirm(*one) for one in by_broker.items()))
 
-    async def release(self, queue: MessageQueue) -> None:
-        """Commit the offset and drop it: when the queue returns, the broker's counts."""
-        for offset in self._changed([queue]).values():
-            try:
-                await self._confirm(queue, offset)
-            except RocketMQError as error:
-                log.warning("offset %d of %s not confirmed: %s", offset, queue, error.message)
-        self.table.remove(queue)
-        self._stored.pop(queue, None)
+    async def release(self, queues: Collection[MessageQueue]) -> None:
+        """Commit the offsets and drop them: when a queue returns, the broker's counts.
 
-    async def close(self, queues: Collection[MessageQueue]) -> None:
-        """Commit the offsets and drop all, so that no release tries again."""
-        await self.persist(queues, wait=True)
-        self.table.retain(())
-        self._stored.clear()
+        Confirmed ones are committed, too: a broker may have executed a pull with an earlier one.
+        """
+        for queue in self._committed.intersection(queues):
+            self._stored.pop(queue, None)
+        await self.persist(queues)
+        for queue in queues:
+            self.table.remove(queue)
+            self._stored.pop(queue, None)
+            self._committed.discard(queue)
 
-    def _changed(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """Return the offsets that their brokers have not confirmed."""
-        return {
-            queue: offset
+    def _changed(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        """Return the queues with offsets that their brokers have not confirmed."""
+        return [
+            queue
             for queue in queues
             if (offset := self.table.get(queue)) is not None and self._stored.get(queue) != offset
-        }
+        ]
 
-    async def _confirm_all(self, broker_name: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit offsets on one broker; one line in the log names those not confirmed in time."""
-        missing = dict(offsets)
-        cause = ""
-        in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
+    async def _confirm(self, broker_name: str, queues: Collection[MessageQueue]) -> None:
+        """Commit offsets on one broker; one line in the log names those not confirmed in time.
 
-        async def confirm(queue: MessageQueue, offset: int) -> None:
-            nonlocal cause
-            async with in_flight:
-                try:
-                    await self._confirm(queue, offset)
-                except RocketMQError as error:
-                    cause = error.message
-                else:
-                    del missing[queue]
+        After the last response, also to the commits of other rounds, all are read back, and lower
+        ones are sent again. A broker executes requests in several threads: a pull or commit sent
+        before may come after. The first commits of a topic may even replace those of other queues,
+        also after their responses.
+
+        **Source:** RocketMQ ``ConsumerOffsetManager#commitOffset`` (the first table of a topic).
+        """
+        sent: dict[MessageQueue, int] = {}
+        failed: dict[MessageQueue, str] = {}
+        missing = dict.fromkeys(queues)
+        slots = asyncio.Semaphore(MAX_IN_FLIGHT)
+
+        async def for_each(step: Callable[[MessageQueue], Awaitable[None]]) -> None:
+            async def run(queue: MessageQueue) -> None:
+                async with slots:
+                    try:
+                        await step(queue)
+                    except RocketMQError as error:
+                        failed[queue] = error.message
+
+            await asyncio.gather(*(run(queue) for queue in queues if queue not in failed))
+
+        async def commit(queue: MessageQueue) -> None:
+            offset = self.table.get(queue)
+            if offset is not None:  # else it was released meanwhile
+                sent[queue] = offset
+                await self._commit(queue, offset)
+
+        async def verify(queue: MessageQueue) -> None:
+            if queue in sent:
+                found = await self.read(queue)
+                if found is None or found < sent[queue]:
+                    await commit(queue)
+                if self.table.get(queue) == sent[queue]:
+                    self._stored[queue] = sent[queue]
+            del missing[queue]
 
         limit_s = 2 * self._instance.api.timeout_ms / 1000
         try:
             async with asyncio.timeout(limit_s):
-                await asyncio.gather(*(confirm(*one) for one in offsets.items()))
+                await for_each(commit)
+                if others := self._in_flight.get(broker_name):
+                    await asyncio.wait(list(others))
+                await for_each(verify)
         except TimeoutError:
-            cause = cause or f"no response in {limit_s:g} s"
+            pass
         if missing:
-            names = ", ".join(f"{queue} {offset}" for queue, offset in missing.items())
+            names = ", ".join(f"{queue} {sent.get(queue, '')}".rstrip() for queue in missing)
+            cause = next(iter(failed.values()), f"no response in {limit_s:g} s")
             log.warning("broker %s: offsets not confirmed: %s: %s", broker_name, names, cause)
 
-    async def _confirm(self, queue: MessageQueue, offset: int) -> None:
-        """Commit an offset and read it back; if it is lower, send it again.
-
-        A broker executes requests in several threads: a pull or one-way commit sent before may
-        come after.
-        """
-        await self._commit(queue, offset, wait=True)
-        found = await self.read(queue)
-        if found is None or found < offset:
-            await self._commit(queue, offset, wait=True)
-        if self.table.get(queue) == offset:  # the queue may have been released meanwhile
-            self._stored[queue] = offset
-
-    async def _commit(self, queue: MessageQueue, offset: int, *, wait: bool) -> None:
+    async def _commit(self, queue: MessageQueue, offset: int) -> None:
+        self._committed.add(queue)
         address = await self._address(queue)
-        await self._instance.api.update_consumer_offset(
-            address, self._group, queue, offset, oneway=not wait
+        call = asyncio.ensure_future(
+            self._instance.api.update_consumer_offset(address, self._group, queue, offset)
         )
+        in_flight = self._in_flight.setdefault(queue.broker_name, set())
+        in_flight.add(call)
+        call.add_done_callback(in_flight.discard)
+        await call
 
     async def _address(self, queue: MessageQueue) -> str:
         routes = self._instance.routes
@@ -184,9 +214,9 @@ class ReadOnlyOffsetStore(RemoteBrokerOffsetStore):
         """Return 0: a pull commits nothing."""
         return 0
 
-    def _changed(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+    def _changed(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Return nothing to commit."""
-        return {}
+        return []
 
 
 class LocalFileOffsetStore:
@@ -238,7 +268,15 @@ class LocalFileOffsetStore:
         """Return the offset in memory, which was loaded at the start."""
         return self.table.get(queue)
 
-    async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
+    async def resume(self, queue: MessageQueue) -> int | None:
+        """Return the offset in memory; it may change again if it was moved."""
+        stored = self.table.get(queue)
+        if stored is not None:
+            self.table.remove(queue)
+            self.table.update(queue, stored)
+        return stored
+
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Write all offsets; the file before becomes the backup, and neither is ever partial."""
         body = ResetOffsetBody(offset_table=self.table.of_topic("")).to_bytes()
         path = self.path
@@ -252,19 +290,15 @@ class LocalFileOffsetStore:
             os.replace(path, path + BACKUP_SUFFIX)
         os.replace(fresh, path)
 
-    async def release(self, queue: MessageQueue) -> None:
-        """Write all offsets; that of the queue stays in the file for its return."""
-        await self.persist([queue])
-
-    async def close(self, queues: Collection[MessageQueue]) -> None:
-        """Write all offsets."""
+    async def release(self, queues: Collection[MessageQueue]) -> None:
+        """Write all offsets; those of the queues stay in the file for their return."""
         await self.persist(queues)
 
 
 class ReadOnlyFileOffsetStore(LocalFileOffsetStore):
     """Offsets of a broadcasting group that are read, and never written."""
 
-    async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Write nothing."""
 
 

@@ -5,7 +5,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -15,7 +15,7 @@ from broker.client.consumer.process_queue import ProcessQueue
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.pop.pop_process_queue import PopProcessQueue
 from broker.client.rebalance.assignment import BrokerAssignments
-from broker.client.rebalance.plan import plan_rebalance
+from broker.client.rebalance.plan import RebalancePlan, plan_rebalance
 from broker.client.rebalance.strategies import AllocateStrategy
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import is_retry_topic
@@ -42,8 +42,10 @@ class QueueOwner(Protocol):
         """Start pulling a queue that was taken over."""
         ...
 
-    async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
-        """Give up a dropped queue; False to keep it for the next round."""
+    async def release(
+        self, processes: Mapping[MessageQueue, ProcessQueue]
+    ) -> Collection[MessageQueue]:
+        """Give up dropped queues; returns those given up, the others stay for the next round."""
         ...
 
     async def changed(
@@ -115,14 +117,52 @@ class Rebalancer:
         async with self._lock:
             self._fixed = fixed
             balanced = True
+            found: dict[str, Allocation] = {}
             for topic in topics:
                 try:
-                    balanced = await self._rebalance_topic(topic) and balanced
+                    allocation = await self.allocation(topic)
                 except RocketMQError as error:
-                    log.warning("%s: rebalance of %s: %s", self._group, topic, error.message)
+                    self._log_failure(topic, error)
                     balanced = False
-            await self._drop_unsubscribed(set(topics))
+                    continue
+                if allocation is not None:
+                    found[topic] = allocation
+                elif not is_retry_topic(topic) or self._instance.routes.known(topic) is not None:
+                    balanced = False
+            plans = self._plan(found)
+            removed = await self._drop(plans.values(), subscribed=set(topics))
+            for topic, plan in plans.items():
+                try:
+                    balanced = await self._apply(topic, found[topic], plan, removed) and balanced
+                except RocketMQError as error:
+                    self._log_failure(topic, error)
+                    balanced = False
             return balanced
+
+    def _log_failure(self, topic: str, error: RocketMQError) -> None:
+        log.warning("%s: rebalance of %s: %s", self._group, topic, error.message)
+
+    def _plan(self, found: Mapping[str, Allocation]) -> dict[str, RebalancePlan]:
+        now_ms = self._instance.clock.monotonic_ms()
+        return {
+            topic: plan_rebalance(topic, self.process_queues, one.own, now_ms)
+            for topic, one in found.items()
+        }
+
+    async def _drop(
+        self, plans: Iterable[RebalancePlan], *, subscribed: Collection[str]
+    ) -> set[MessageQueue]:
+        """Drop and release the queues of all topics together; returns those given up.
+
+        One by one, each would wait for the time-out of a broker that does not respond.
+        """
+        self._remove_popped([queue for queue in self.pop_queues if queue.topic not in subscribed])
+        gone = [queue for queue in self.process_queues if queue.topic not in subscribed]
+        for plan in plans:
+            gone += [*plan.remove, *plan.stalled]
+        for queue in gone:
+            self.process_queues[queue].dropped = True
+        return await self._remove(gone)
 
     async def drop_all(self, commit: Callable[[list[MessageQueue]], Awaitable[None]]) -> None:
         """Drop every queue, commit the offsets of all together, and release them."""
@@ -182,54 +222,48 @@ class Rebalancer:
         own = self.strategy.allocate(self._group, self._instance.client_id, queues, sorted(ids))
         return Allocation(queues=queues, own=own)
 
-    async def _rebalance_topic(self, topic: str) -> bool:
-        found = await self.allocation(topic)
-        if found is None:
-            return is_retry_topic(topic) and self._instance.routes.known(topic) is None
-        queues, own = found.queues, found.own
-        now_ms = self._instance.clock.monotonic_ms()
-        plan = plan_rebalance(topic, self.process_queues, own, now_ms)
-        for queue in (*plan.remove, *plan.stalled):
-            self.process_queues[queue].dropped = True
-        removed = await self._remove([*plan.remove, *plan.stalled])
+    async def _apply(
+        self, topic: str, found: Allocation, plan: RebalancePlan, removed: Collection[MessageQueue]
+    ) -> bool:
+        """Take over the added queues of a topic; returns whether its allocation is reached."""
         added = await self._add([one for one in plan.add if one not in self.process_queues])
+        now_ms = self._instance.clock.monotonic_ms()
         moved = self._apply_popped(topic, found.pop, now_ms)
-        if removed or added or moved:
-            log.info(
-                "%s: %s: %d of %d queues", self._group, topic, len(self.owned(topic)), len(queues)
-            )
-            await self._owner.changed(topic, queues, self.owned(topic) + found.pop)
-        return set(self.owned(topic)) == set(own) and not any(
+        if added or moved or any(queue.topic == topic for queue in removed):
+            owned = self.owned(topic)
+            log.info("%s: %s: %d of %d queues", self._group, topic, len(owned), len(found.queues))
+            await self._owner.changed(topic, found.queues, owned + found.pop)
+        return set(self.owned(topic)) == set(found.own) and not any(
             process.dropped
             for queue, process in self.process_queues.items()
             if queue.topic == topic
         )
 
-    async def _remove(self, queues: Sequence[MessageQueue]) -> int:
-        removed = 0
-        for queue in queues:
-            process = self.process_queues[queue]
-            if await self._owner.release(queue, process):
-                self.process_queues.pop(queue, None)
-                removed += 1
-        return removed
+    async def _remove(self, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
+        if not queues:
+            return set()
+        dropped = {queue: self.process_queues[queue] for queue in queues}
+        released = await self._owner.release(dropped)
+        for queue in released:
+            if self.process_queues.get(queue) is dropped[queue]:  # else taken over again meanwhile
+                del self.process_queues[queue]
+        return set(released)
 
     async def _add(self, queues: Sequence[MessageQueue]) -> int:
         if not queues:
             return 0
         allowed = await self._owner.prepare(queues)
-        added = 0
-        for queue in queues:
-            if queue not in allowed:
-                continue
-            try:
-                offset = await self._owner.start_offset(queue)
-            except RocketMQError as error:
-                log.warning("%s: start offset of %s: %s", self._group, queue, error.message)
-                continue
-            self._begin(queue, offset)
-            added += 1
-        return added
+        added = await asyncio.gather(*(self._take_over(one) for one in queues if one in allowed))
+        return sum(added)
+
+    async def _take_over(self, queue: MessageQueue) -> bool:
+        try:
+            offset = await self._owner.start_offset(queue)
+        except RocketMQError as error:
+            log.warning("%s: start offset of %s: %s", self._group, queue, error.message)
+            return False
+        self._begin(queue, offset)
+        return True
 
     def _begin(self, queue: MessageQueue, offset: int) -> None:
         process = ProcessQueue(self._instance.clock.monotonic_ms())
@@ -252,10 +286,3 @@ class Rebalancer:
             process = self.pop_queues.pop(queue)
             process.dropped = True
             self._pop_owner.release_pop(process)
-
-    async def _drop_unsubscribed(self, topics: set[str]) -> None:
-        self._remove_popped([queue for queue in self.pop_queues if queue.topic not in topics])
-        gone = [queue for queue in self.process_queues if queue.topic not in topics]
-        for queue in gone:
-            self.process_queues[queue].dropped = True
-        await self._remove(gone)

@@ -3,8 +3,16 @@ from typing import Any
 
 import pytest
 
-from broker.client import ClientConfig, Message, Producer
+from broker.client import (
+    ClientConfig,
+    LitePullConsumer,
+    Message,
+    MessageExt,
+    MessageQueue,
+    Producer,
+)
 from broker.common.clock import ManualClock
+from broker.errors import RocketMQError
 from mqadmin.admin.message.read_from import ReadFrom
 from mqadmin.admin.offset.library import OffsetAdmin
 from mqadmin.admin.session import AdminSession
@@ -78,6 +86,54 @@ def test_a_message_that_could_not_be_printed_is_not_committed(
         found.close()  # the output failed at the fifth
         consumer.commit()
     assert committed(admin, "consume_pipe") == 4
+
+
+class MovedAway(LitePullConsumer):
+    """Polls two messages of queue 0, then two of queue 1, which moves to another member."""
+
+    commits = 0
+    finished = 0
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.batches = [
+            [MessageExt("T", b"x", queue_id=queue, queue_offset=offset) for offset in (0, 1)]
+            for queue in (0, 1)
+        ]
+        self.polls: list[int] = []
+
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
+        pass
+
+    def poll(self, timeout_ms: int = 5_000) -> list[MessageExt]:
+        self.polls.append(self.finished)
+        return self.batches.pop(0)
+
+    def finish_polled(self) -> None:
+        self.finished += 1
+
+    def assignment(self) -> list[MessageQueue]:
+        return [MessageQueue("T", "broker-a", 0)]
+
+    def commit(self) -> None:
+        self.commits += 1
+
+
+def test_the_other_queues_are_committed_if_that_of_the_last_message_has_moved(
+    client: ClientConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumers: list[MovedAway] = []
+
+    def build(*_: object, **__: object) -> MovedAway:
+        consumers.append(MovedAway())
+        return consumers[0]
+
+    monkeypatch.setattr("mqadmin.traffic.consume.LitePullConsumer", build)
+    consumer = GroupConsumer(client, "g", "T", broker_of={})
+    assert len(taken(consumer, Limits(count=3))) == 3
+    with pytest.raises(RocketMQError, match="another member has taken it over"):
+        consumer.commit()
+    assert consumers[0].commits == 1
+    assert consumers[0].polls == [0, 1]  # the first batch was printed, and finished
 
 
 def test_nothing_is_committed_before_the_end_if_the_output_is_one_document(

@@ -265,6 +265,7 @@ def test_a_read_only_member_shares_the_queues_and_takes_no_message_from_the_othe
         await wait_until(cluster, lambda: len(other.owned()) == 1)
         (shared,) = reader.assignment()
         assert shared not in other.owned()
+        await wait_until(cluster, lambda: shared in stored(cluster))
         before = stored(cluster)
         for number in range(20, 4_020):
             broker.store(QUEUES[number % 2], b"%d" % number)

@@ -15,6 +15,7 @@ from broker.common.message_queue import MessageQueue
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from tests.support.fake_cluster import FakeCluster
+from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -177,6 +178,27 @@ def test_a_batch_of_a_queue_that_is_taken_away_is_not_committed() -> None:
                 await first.commit()
                 assert broker.offsets["g", taken] == 10
                 assert [one.body for one in await second.poll()] == [b"x"]
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_finished_batch_of_a_queue_that_is_taken_away_is_committed() -> None:
+    cluster = cluster_of(queues=2)
+    broker = cluster.brokers["broker-a"]
+    taken = MessageQueue("T", "broker-a", 1)
+
+    async def main() -> None:
+        first = consumer_of(cluster, auto_commit=False)
+        async with first:
+            assert len(await drain(first)) == 20
+            first.finish_polled()
+            await asyncio.sleep(40)
+            assert broker.offsets == {}  # by commit only, or when the queue is taken away
+            second = Member(cluster, "z")
+            async with second.consumer:
+                await wait_until(cluster, lambda: ("g", taken) in broker.offsets)
+                assert broker.offsets["g", taken] == 10
+        assert broker.offsets == {("g", QUEUE): 10, ("g", taken): 10}
 
     run_virtual(main(), cluster.clock)
 

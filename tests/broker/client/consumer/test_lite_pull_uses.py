@@ -1,6 +1,8 @@
 """Lite pull: uses that are refused, positions without owner, brokers without master."""
 
 import asyncio
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -11,7 +13,9 @@ from broker.client.instance.client_instance import MQClientInstance
 from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
+from broker.remoting.protocol.codes import RequestCode
 from tests.support.fake_cluster import FakeCluster
+from tests.support.group_member import wait_until
 from tests.support.virtual_time import run_virtual
 
 QUEUES = [MessageQueue("T", "broker-a", number) for number in range(2)]
@@ -235,16 +239,18 @@ def test_a_poll_that_waits_ends_with_the_first_message() -> None:
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 def test_a_poll_without_time_returns_the_cache_or_nothing(timeout_ms: int) -> None:
     cluster = cluster_of()
+    broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
         consumer = consumer_of(cluster)
         consumer.subscribe("T")
         async with consumer:
-            await asyncio.sleep(1)
+            # 4, 4 and 2 messages of each queue, and a pull that is suspended
+            await wait_until(cluster, lambda: broker.codes().count(RequestCode.PULL_MESSAGE) == 8)
             got = []
             while batch := await consumer.poll(timeout_ms):
                 got += batch
-            assert len(got) >= 8  # one answer of each queue at least
+            assert len(got) == 20
             assert await consumer.poll(timeout_ms) == []
 
     run_virtual(main(), cluster.clock)
@@ -279,5 +285,40 @@ def test_a_shutdown_takes_no_longer_with_more_queues_on_a_hung_broker() -> None:
         began_s = cluster.now_s()
         await consumer.shutdown()
         assert cluster.now_s() - began_s < 10
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_messages_that_a_seek_drops_leave_the_memory() -> None:
+    cluster = FakeCluster()
+    cluster.create("T", queues=1)
+    broker = cluster.brokers["broker-a"]
+    for _ in range(8):
+        broker.store(QUEUES[0], bytes(50_000))
+
+    async def cached(consumer: AsyncLitePullConsumer) -> int:
+        before = broker.codes().count(RequestCode.PULL_MESSAGE)
+        await consumer.seek(QUEUES[0], 0)
+        # 4 and 4 messages, and a pull that is suspended
+        await wait_until(
+            cluster, lambda: broker.codes().count(RequestCode.PULL_MESSAGE) == before + 3
+        )
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    async def main() -> None:
+        consumer = consumer_of(cluster)
+        consumer.subscribe("T")
+        tracemalloc.start()
+        try:
+            async with consumer:
+                await wait_until(cluster, consumer.assignment)
+                first = await cached(consumer)
+                for _ in range(20):
+                    last = await cached(consumer)
+                assert last - first < 8 * 50_000
+                assert len(await consumer.poll()) == 4
+        finally:
+            tracemalloc.stop()
 
     run_virtual(main(), cluster.clock)

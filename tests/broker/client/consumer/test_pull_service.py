@@ -42,7 +42,7 @@ def test_one_pull_of_a_queue_is_in_flight_and_is_repeated_at_once() -> None:
     run_virtual(main(), cluster.clock)
 
 
-def test_pulls_carry_the_offset_to_commit_once_there_is_one() -> None:
+def test_pulls_carry_an_offset_to_commit_until_it_is_confirmed() -> None:
     cluster = cluster_of()
     broker = cluster.brokers["broker-a"]
 
@@ -51,10 +51,15 @@ def test_pulls_carry_the_offset_to_commit_once_there_is_one() -> None:
         async with member.consumer:
             broker.store(QUEUE, b"x")
             await wait_until(cluster, lambda: len(member.got) == 1)
-            await asyncio.sleep(20)
+            broker.store(QUEUE, b"y")
+            await wait_until(cluster, lambda: len(member.got) == 2)
             fields = pulls(broker)[-1].ext_fields
             assert int(fields["sysFlag"]) & sysflag.PULL_COMMIT_OFFSET
             assert fields["commitOffset"] == "1"
+            await wait_until(cluster, lambda: broker.offsets.get(("g", QUEUE)) == 2)
+            await asyncio.sleep(20)
+            fields = pulls(broker)[-1].ext_fields
+            assert int(fields["sysFlag"]) == sysflag.PULL_SUSPEND
 
     run_virtual(main(), cluster.clock)
 

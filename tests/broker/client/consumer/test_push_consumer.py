@@ -3,12 +3,14 @@
 import asyncio
 import os
 from collections import Counter
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from broker.client.config import ConsumerConfig, MessageModel
+from broker.client.consumer.lite_pull import AsyncLitePullConsumer
 from broker.client.consumer.push_consumer import AsyncPushConsumer
 from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.message_queue import MessageQueue
@@ -16,7 +18,7 @@ from broker.errors import ClientError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import response
 from tests.support.fake_cluster import FakeCluster
-from tests.support.group_member import Member, wait_until
+from tests.support.group_member import FIRST, Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 RUNS = int(os.environ.get("TORTURE_RUNS", "40"))
@@ -301,6 +303,41 @@ def test_broadcasting_members_each_get_everything_and_continue_after_a_restart(
         assert sorted(again.bodies) == bodies
         assert "%RETRY%g" not in again.consumer.subscriptions
         await again.consumer.shutdown()
+
+    run_virtual(main(), cluster.clock)
+
+
+@pytest.mark.parametrize("kind", ["push", "lite pull"])
+def test_a_consumer_that_cannot_write_its_offsets_leaves_the_group(
+    tmp_path: Path, kind: str
+) -> None:
+    cluster = cluster_of()
+    folder = tmp_path / "offsets"
+    settings: dict[str, Any] = {
+        "message_model": MessageModel.BROADCASTING,
+        "offset_dir": str(folder),
+        "consume_from_where": FIRST,
+    }
+
+    async def main() -> None:
+        fill(cluster, 20)
+        member = Member(cluster, "a", **settings)
+        consumer: AsyncPushConsumer | AsyncLitePullConsumer = member.consumer
+        if kind == "lite pull":
+            consumer = AsyncLitePullConsumer(
+                *("g", member.instance.config, ConsumerConfig(**settings)),
+                clock=cluster.clock,
+                instance=member.instance,
+            )
+            consumer.subscribe("T")
+        await consumer.start()
+        await wait_until(cluster, lambda: len(consumer.assignment()) == 4)
+        folder.write_text("a file in the place of the folder")
+        with pytest.raises(OSError, match="Not a directory"):
+            await consumer.shutdown()
+        broker = cluster.brokers["broker-a"]
+        assert broker.unregistered == [(member.instance.client_id, "g")]
+        assert member.transport.closed
 
     run_virtual(main(), cluster.clock)
 

@@ -37,10 +37,8 @@ def test_offsets_of_a_queue() -> None:
         assert await api.min_offset(address, MessageQueue("T", "broker-a", 1)) == 0
         assert await api.search_offset(address, QUEUE, 0) == 0
         assert await api.consumer_offset(address, "g", QUEUE) is None
-        await api.update_consumer_offset(address, "g", QUEUE, 2, oneway=False)
+        await api.update_consumer_offset(address, "g", QUEUE, 2)
         assert await api.consumer_offset(address, "g", QUEUE) == 2
-        await api.update_consumer_offset(address, "g", QUEUE, 1, oneway=True)
-        assert await api.consumer_offset(address, "g", QUEUE) == 1
 
     run(cluster, main)
 

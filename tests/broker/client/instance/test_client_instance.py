@@ -11,7 +11,7 @@ from broker.common.address import encode_ip
 from broker.errors import ClientError, RemotingError
 from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData, HeartbeatData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.remoting.protocol.command import request
+from broker.remoting.protocol.command import RemotingCommand, request, response
 from broker.remoting.rpc.uniq_key import own_ip
 from tests.support.fake_cluster import FakeCluster, FakeTransport
 from tests.support.virtual_time import run_virtual
@@ -215,3 +215,39 @@ def test_client_ids() -> None:
     default = ClientConfig()
     assert make_client_id(default, "10.0.0.1") != make_client_id(default, "10.0.0.1")
     assert len(encode_ip(own_ip())) == 4
+
+
+def test_a_group_leaves_after_the_response_to_a_heartbeat_in_flight() -> None:
+    """A broker that executes the heartbeat later would keep the group's member for 120 s."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+    unanswered: list[RemotingCommand] = []
+
+    async def slow(command: RemotingCommand) -> RemotingCommand:
+        await asyncio.sleep(1)
+        return response(command)
+
+    def leave(command: RemotingCommand) -> RemotingCommand:
+        unanswered.extend(
+            call
+            for call in broker.calls
+            if call.code == RequestCode.HEART_BEAT and call.opaque not in broker.answered
+        )
+        return response(command)
+
+    async def main() -> None:
+        instance = instance_of(cluster)
+        instance.register_consumer(Consumer())
+        await instance.routes.refresh("T")
+        broker.scripts[RequestCode.HEART_BEAT] = slow
+        broker.scripts[RequestCode.UNREGISTER_CLIENT] = leave
+        heartbeat = asyncio.ensure_future(instance.heartbeat())
+        await asyncio.sleep(0.1)
+        await instance.unregister(consumer_group="cg")
+        assert await heartbeat == 1
+        assert unanswered == []
+        assert broker.codes().count(RequestCode.UNREGISTER_CLIENT) == 1
+        await instance.shutdown()
+
+    run_virtual(main(), cluster.clock)

@@ -164,6 +164,24 @@ def test_a_message_that_cannot_be_sent_back_is_consumed_here_again_and_holds_the
     run_virtual(main(), made.cluster.clock)
 
 
+def test_messages_of_a_dropped_queue_do_not_reach_the_listener() -> None:
+    """The next owner of the queue gets them."""
+    seen: list[int] = []
+
+    async def listener(
+        messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        seen.extend(message.queue_offset for message in messages)
+        made.process.dropped = True
+        return SUCCESS
+
+    made = Set(listener, 5, consume_threads=1)
+    run(made)
+    assert seen == [0]
+    assert made.committed is None
+    assert made.back.messages == []
+
+
 def test_late_results_of_a_dropped_queue_commit_and_send_back_nothing() -> None:
     async def listener(
         messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext

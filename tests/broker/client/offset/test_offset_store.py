@@ -36,10 +36,10 @@ def test_offsets_reach_the_broker_of_their_queue_and_failures_are_repeated() -> 
         store.table.update(QUEUES[0], 5)
         store.table.update(other, 7)
         cluster.brokers["broker-b"].kill()
-        await store.persist([QUEUES[0], other, QUEUES[1]], wait=True)
+        await store.persist([QUEUES[0], other, QUEUES[1]])
         assert cluster.brokers["broker-a"].offsets == {("g", QUEUES[0]): 5}
         cluster.brokers["broker-b"].start()
-        await store.persist([QUEUES[0], other], wait=True)
+        await store.persist([QUEUES[0], other])
         assert cluster.brokers["broker-b"].offsets == {("g", other): 7}
         assert await store.read(QUEUES[0]) == 5
         updates = cluster.brokers["broker-a"].codes().count(RequestCode.UPDATE_CONSUMER_OFFSET)
@@ -69,7 +69,7 @@ def test_a_commit_that_an_earlier_one_overtakes_is_sent_again() -> None:
         store = RemoteBrokerOffsetStore(instance, "g")
         broker.offsets = Overtaken()
         store.table.update(QUEUES[0], 5)
-        await store.persist(QUEUES, wait=True)
+        await store.persist(QUEUES)
         assert broker.offsets == {("g", QUEUES[0]): 5}
 
     run_virtual(main(), cluster.clock)
@@ -88,7 +88,7 @@ def test_a_read_only_store_reads_the_offsets_of_the_broker_and_sends_none() -> N
         store = ReadOnlyOffsetStore(instance, "g")
         assert await store.read(QUEUES[0]) == 3
         store.table.update(QUEUES[0], 9)
-        await store.persist(QUEUES, wait=True)
+        await store.persist(QUEUES)
         assert store.offset_of_pull(QUEUES[0]) == 0
         assert RequestCode.UPDATE_CONSUMER_OFFSET not in broker.codes()
 

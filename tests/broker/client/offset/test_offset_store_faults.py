@@ -13,8 +13,8 @@ from broker.client.offset.offset_store import LocalFileOffsetStore, RemoteBroker
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.remoting.protocol.command import response
-from tests.support.fake_cluster import FakeCluster
+from broker.remoting.protocol.command import RemotingCommand, response
+from tests.support.fake_cluster import FakeBroker, FakeCluster
 from tests.support.virtual_time import run_virtual
 
 QUEUES = [MessageQueue("T", "broker-a", number) for number in range(4)]
@@ -124,9 +124,9 @@ def test_brokers_hold_the_latest_offset_after_any_failures(rng: Random) -> None:
                 broker.scripts[COMMIT] = lambda command: response(
                     command, ResponseCode.SYSTEM_ERROR, "sick"
                 )
-            await store.persist(QUEUES, wait=rng.random() < 0.5)
+            await store.persist(QUEUES)
             broker.scripts.pop(COMMIT, None)
-        await store.persist(QUEUES, wait=True)
+        await store.persist(QUEUES)
         assert {queue: broker.offsets["g", queue] for queue in model} == model
 
     run_virtual(main(), cluster.clock)
@@ -144,12 +144,175 @@ def test_an_offset_that_the_broker_confirmed_is_not_sent_again() -> None:
         store = RemoteBrokerOffsetStore(instance, "g")
         store.table.update(QUEUES[0], 5)
         for _ in range(3):
-            await store.persist(QUEUES, wait=True)
-        assert broker.codes().count(COMMIT) == 1
-        for _ in range(3):  # one way: it may be lost, so each round repeats it
-            store.table.update(QUEUES[0], 6)
             await store.persist(QUEUES)
-        assert broker.codes().count(COMMIT) == 4
+        assert broker.codes().count(COMMIT) == 1
+
+    run_virtual(main(), cluster.clock)
+
+
+class SeveralThreads:
+    """Commits as a Java broker executes them, in several threads: each may take its time.
+
+    The first ones of a group and topic each put a new table of the queues in place: the last one
+    replaces those of the others.
+    """
+
+    def __init__(self, broker: FakeBroker, *, slow: MessageQueue, slow_s: float = 1.0) -> None:
+        self.broker = broker
+        self.slow = slow
+        self.slow_s = slow_s
+        broker.scripts[COMMIT] = self.commit
+
+    async def commit(self, command: RemotingCommand) -> RemotingCommand:
+        fields = command.ext_fields
+        group, topic = fields["consumerGroup"], fields["topic"]
+        queue = MessageQueue(topic, self.broker.name, int(fields["queueId"]))
+        is_first = not self._table(group, topic)
+        await asyncio.sleep(self.slow_s if queue == self.slow else 0.001)
+        for one in self._table(group, topic) if is_first else ():
+            del self.broker.offsets[group, one]
+        self.broker.offsets[group, queue] = int(fields["commitOffset"])
+        return response(command)
+
+    def _table(self, group: str, topic: str) -> list[MessageQueue]:
+        return [
+            queue for owner, queue in self.broker.offsets if owner == group and queue.topic == topic
+        ]
+
+
+def test_the_first_commits_of_a_topic_do_not_replace_each_other() -> None:
+    """Java's ConsumerOffsetManager: a commit that was read back was lost afterwards."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        SeveralThreads(broker, slow=QUEUES[1])
+        for queue in QUEUES:
+            store.table.update(queue, 32)
+        await store.persist(QUEUES)
+        assert broker.offsets == {("g", queue): 32 for queue in QUEUES}
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_offsets_are_read_back_after_the_commits_of_an_earlier_round() -> None:
+    """A broker may execute the commit of a periodic round after the last one."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        threads = SeveralThreads(broker, slow=QUEUES[0])
+        store.table.update(QUEUES[0], 3)
+        periodic = asyncio.ensure_future(store.persist(QUEUES))
+        await asyncio.sleep(0.1)
+        threads.slow_s = 0.01
+        store.table.update(QUEUES[0], 5)
+        await store.release(QUEUES)
+        await periodic
+        assert broker.offsets == {("g", QUEUES[0]): 5}
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_round_sends_no_offset_that_another_one_has_replaced() -> None:
+    """Of many queues the last ones wait for their turn, in which their offsets change."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+    many = [MessageQueue("T", "broker-a", number) for number in range(100)]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        for queue in many:
+            store.table.update(queue, 3)
+        periodic = asyncio.ensure_future(store.persist(many))
+        broker.latency_s = 1.0
+        await asyncio.sleep(0.1)
+        store.table.update(many[-1], 5)
+        broker.latency_s = 0.1
+        await store.release(many[-1:])
+        await periodic
+        assert broker.offsets["g", many[-1]] == 5
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_released_queue_is_committed_even_if_its_offset_was_confirmed() -> None:
+    """A pull that carried an earlier offset may have been executed since."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        store.table.update(QUEUES[0], 5)
+        await store.persist(QUEUES)
+        broker.offsets["g", QUEUES[0]] = 3
+        await store.release(QUEUES)
+        assert broker.offsets == {("g", QUEUES[0]): 5}
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_queue_that_was_only_taken_over_is_not_committed() -> None:
+    """Its former owner may have committed more since its offset was read."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        broker.offsets["g", QUEUES[0]] = 10
+        assert await store.resume(QUEUES[0]) == 10
+        assert store.offset_of_pull(QUEUES[0]) == 0
+        broker.offsets["g", QUEUES[0]] = 20
+        await store.persist(QUEUES)
+        await store.release(QUEUES)
+        assert broker.offsets == {("g", QUEUES[0]): 20}
+        assert await store.resume(QUEUES[0]) == 20
+        store.table.update(QUEUES[0], 21)
+        assert store.offset_of_pull(QUEUES[0]) == 21
+        await store.release(QUEUES)
+        assert broker.offsets == {("g", QUEUES[0]): 21}
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_offset_0_of_a_queue_that_was_taken_over_is_committed() -> None:
+    """A Java broker also answers it for a queue without offset: a later start would be another."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        broker.offsets["g", QUEUES[0]] = 0
+        assert await store.resume(QUEUES[0]) == 0
+        broker.offsets.clear()
+        await store.release(QUEUES)
+        assert broker.offsets == {("g", QUEUES[0]): 0}
 
     run_virtual(main(), cluster.clock)
 
@@ -173,13 +336,13 @@ def test_a_hung_broker_delays_a_persist_once_and_is_reported_once(
         assert await store.read(other) is None
         hung.state = "hung"
         began_s = cluster.now_s()
-        await store.persist([*many, other], wait=True)
+        await store.persist([*many, other])
         assert cluster.now_s() - began_s < 6.1
         assert running.offsets == {("g", other): 5}
         (line,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
         assert all(str(queue) in line for queue in many)
         hung.state = "up"
-        await store.persist([*many, other], wait=True)
+        await store.persist([*many, other])
         assert hung.offsets == {("g", queue): 5 for queue in many}
         assert running.codes().count(COMMIT) == 1
 
@@ -198,18 +361,18 @@ def test_a_released_queue_is_committed_again_when_it_returns() -> None:
         )
         store = RemoteBrokerOffsetStore(instance, "g")
         store.table.update(QUEUES[0], 5)
-        await store.release(QUEUES[0])
+        await store.release(QUEUES[:1])
         assert broker.offsets["g", QUEUES[0]] == 5
         assert store.table.get(QUEUES[0]) is None
         broker.offsets["g", QUEUES[0]] = 9  # another member
         store.table.update(QUEUES[0], 5)
-        await store.persist(QUEUES, wait=True)
+        await store.persist(QUEUES)
         assert broker.offsets["g", QUEUES[0]] == 5
 
     run_virtual(main(), cluster.clock)
 
 
-def test_a_closed_store_commits_each_queue_once() -> None:
+def test_a_released_queue_is_committed_once() -> None:
     cluster = FakeCluster()
     cluster.create("T")
     broker = cluster.brokers["broker-a"]
@@ -224,9 +387,9 @@ def test_a_closed_store_commits_each_queue_once() -> None:
         broker.scripts[COMMIT] = lambda command: response(
             command, ResponseCode.SYSTEM_ERROR, "sick"
         )
-        await store.close(QUEUES)
+        await store.release(QUEUES)
         for queue in QUEUES:
-            await store.release(queue)
+            await store.release([queue])
         assert broker.codes().count(COMMIT) == len(QUEUES)
 
     run_virtual(main(), cluster.clock)

@@ -1,6 +1,7 @@
 """The rebalancer and its owner."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 
 from broker.client.config import MessageModel
 from broker.client.consumer.process_queue import ProcessQueue
@@ -23,6 +24,8 @@ class Owner:
         self.stuck: set[MessageQueue] = set()
         self.denied: set[MessageQueue] = set()
         self.unknown: set[MessageQueue] = set()
+        self.committed = asyncio.Event()
+        self.committed.set()
 
     async def prepare(self, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
         return set(queues) - self.denied
@@ -36,12 +39,14 @@ class Owner:
         assert offset == 7
         self.started.append(queue)
 
-    async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
-        assert process.dropped
-        if queue in self.stuck:
-            return False
-        self.released.append(queue)
-        return True
+    async def release(
+        self, processes: Mapping[MessageQueue, ProcessQueue]
+    ) -> Collection[MessageQueue]:
+        assert all(process.dropped for process in processes.values())
+        await self.committed.wait()
+        given_up = [queue for queue in processes if queue not in self.stuck]
+        self.released += given_up
+        return given_up
 
     async def changed(
         self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]
@@ -118,6 +123,32 @@ def test_all_queues_are_dropped_before_the_last_commit_and_released_after_it() -
 
         await rebalancer.drop_all(commit)
         assert owner.released == queues(0, 1)
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_removal_leaves_a_queue_that_was_taken_over_again_meanwhile() -> None:
+    cluster = FakeCluster()
+    cluster.create("T", queues=1)
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        owner = Owner()
+        rebalancer = Rebalancer(
+            instance, "g", AllocateAveragely(), MessageModel.BROADCASTING, owner
+        )
+        await rebalancer.rebalance(["T"])
+        slow, owner.committed = owner.committed, asyncio.Event()
+        removal = asyncio.ensure_future(rebalancer.remove(*queues(0)))
+        await asyncio.sleep(1)
+        waiting, owner.committed = owner.committed, slow
+        await rebalancer.rebalance(["T"])
+        fresh = rebalancer.process_queues[queues(0)[0]]
+        waiting.set()
+        await removal
+        assert rebalancer.process_queues == {queues(0)[0]: fresh}
 
     run_virtual(main(), cluster.clock)
 
