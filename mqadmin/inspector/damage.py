@@ -98,6 +98,11 @@ KINDS: Final[dict[str, DamageKind]] = {
         "records after the last dispatched record, after a clean stop",
         "Java 5.0 to 5.3.1 never dispatches them: mqadmin store repair does, in a copy",
     ),
+    "queueType": DamageKind(
+        "a ConsumeQueue of a BatchCQ topic with the units of a SimpleCQ: offsets within a batch"
+        " lead to the next one",
+        REPAIR,
+    ),
     "bridge": DamageKind(
         "units of lost messages that point to the next message, which is delivered twice",
         "no action: written by a repair, so that consumers continue after lost messages",

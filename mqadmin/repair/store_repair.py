@@ -342,6 +342,7 @@ class _Repair:
         plan = self.plan
         source = plan.store
         batch = {queue.topic for queue in source.queue_files() if queue.kind == "batch"}
+        batch |= plan.before.batch_topics
         deleted = plan.before.deleted
         table = BuildTable(self.made, plan.rebuild_queues, batch, plan.queue_sizes, deleted)
         if deleted:

@@ -108,11 +108,23 @@ class ConfigChecks:
             found[str(name)] = max(count for count in counts if isinstance(count, int))
         return found
 
+    def batch_topics(self) -> set[str]:
+        """Return the topics that are of queue type BatchCQ in topics.json."""
+        _, value = self.values.get(config.TOPICS, ("", {}))
+        return {
+            name
+            for name, topic in _table(value, "topicConfigTable")
+            if isinstance(topic, dict)
+            and isinstance(attributes := topic.get("attributes"), dict)
+            and attributes.get("queue.type") == "BatchCQ"
+        }
+
     def compare(self, verdict: Verdict, records: RecordChecks) -> None:
         """Compare consumer offsets, delay offsets, delivery times and op records with queues."""
         ends = queue_ends(verdict)
         if self.folder is not None and self.folder.is_dir():
             self._unknown_topics(verdict)
+        self._queue_types(verdict)
         topic = verdict.queues.topic
         for name in (config.CONSUMER_OFFSET, config.LMQ_CONSUMER_OFFSET):
             self._consumer_offsets(name, verdict, ends, topic)
@@ -148,6 +160,18 @@ class ConfigChecks:
                     self.folder / config.TOPICS,
                     f"{name} has a ConsumeQueue but no entry",
                     severity=WARNING,
+                )
+
+    def _queue_types(self, verdict: Verdict) -> None:
+        """Report the plain queues of BatchCQ topics; a Java broker does not start with them."""
+        batch_topics = self.batch_topics()
+        for queue in verdict.queues:
+            if queue.topic in batch_topics and not queue.is_batch:
+                self.findings.add(
+                    "queueType",
+                    queue.found.path,
+                    f"{queue.topic} is a BatchCQ topic in topics.json, this is a SimpleCQ",
+                    queue=(queue.topic, queue.queue_id),
                 )
 
     def _consumer_offsets(

@@ -96,7 +96,8 @@ class Verification(msgspec.Struct, kw_only=True):
     id) to rebuild; ``lagging_queues``, which the next start after a crash dispatches to;
     ``newest_timestamp``, the latest storeTimestamp in ms; the bounds of each queue; units and
     records that contradict each other; ``losses`` by topic and queue; ``deleted``, by topic the
-    physical offset below which its records are of the deleted topic.
+    physical offset below which its records are of the deleted topic; ``batch_topics``, those of
+    queue type BatchCQ in topics.json.
     """
 
     findings: list[DamageRow]
@@ -109,6 +110,7 @@ class Verification(msgspec.Struct, kw_only=True):
     mismatches: list[Mismatch]
     losses: list[QueueLoss]
     deleted: dict[bytes, int]
+    batch_topics: set[str]
 
 
 def verify(
@@ -226,6 +228,7 @@ class _Run:
             mismatches=verdict.mismatches,
             losses=summary.lost,
             deleted=verdict.recreated.deleted,
+            batch_topics=set() if config is None else config.batch_topics(),
         )
 
     def _index_checks(self, inside: StoreDirectory, *, moving: bool, running: bool) -> IndexChecks:

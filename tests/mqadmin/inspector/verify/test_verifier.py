@@ -264,6 +264,15 @@ def forget_topic(root: Path) -> None:
     )
 
 
+def make_batch_topic(root: Path) -> None:
+    change_json(
+        root / "config" / "topics.json",
+        lambda value: value["topicConfigTable"]["OrdersA"].update(
+            attributes={"queue.type": "BatchCQ"}
+        ),
+    )
+
+
 def delay_too_far(root: Path) -> None:
     change_json(
         root / "config" / "delayOffset.json", lambda value: value["offsetTable"].update({1: 999})
@@ -406,6 +415,7 @@ FAULTS = [
         NOTICE,
     ),
     Planted("topicUnknown", N, forget_topic, "warning"),
+    Planted("queueType", N, make_batch_topic),
     Planted("offset", N, extra_consumer_offset, "warning"),
     Planted("delayOffset", "delay-533", delay_too_far, "warning"),
     Planted("transaction", "transaction-533", commit_of_nothing),
