@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import StoreError
+from broker.remoting.process import daemon
 from broker.server.check import check_store
 from broker.store.config import MessageStoreConfig
 from broker.store.logfile.disk import Disk
@@ -82,7 +83,7 @@ def test_an_open_store_is_reported_and_stays_locked(store: Path) -> None:
     )
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-        assert done.returncode == 7
+        assert done.returncode == daemon.STATUS_LOCKED
         assert "another broker uses this store" in done.stderr
     lock.release()
     assert lines(store) == []
