@@ -27,26 +27,35 @@ class BrokerLocks:
         self, queues: Iterable[MessageQueue], owned: Mapping[MessageQueue, ProcessQueue]
     ) -> set[MessageQueue]:
         """Lock queues, one request per broker; returns those held now."""
-        held: set[MessageQueue] = set()
-        for broker_name, there in _by_broker(queues).items():
-            address = self._instance.routes.master(broker_name)
-            if address is None:
+        held = await asyncio.gather(
+            *(self._lock_at(name, there, owned) for name, there in _by_broker(queues).items())
+        )
+        return set().union(*held)
+
+    async def _lock_at(
+        self,
+        broker_name: str,
+        queues: list[MessageQueue],
+        owned: Mapping[MessageQueue, ProcessQueue],
+    ) -> set[MessageQueue]:
+        address = self._instance.routes.master(broker_name)
+        if address is None:
+            return set()
+        try:
+            held = await self._instance.api.lock_queues(
+                address, self._group, self._instance.client_id, queues
+            )
+        except RocketMQError as error:
+            log.warning("%s: lock at %s: %s", self._group, broker_name, error.message)
+            return set()  # not known: the locks held before count until they expire
+        now_ms = self._instance.clock.monotonic_ms()
+        for queue in queues:
+            process = owned.get(queue)
+            if process is None:
                 continue
-            try:
-                held |= await self._instance.api.lock_queues(
-                    address, self._group, self._instance.client_id, there
-                )
-            except RocketMQError as error:
-                log.warning("%s: lock at %s: %s", self._group, broker_name, error.message)
-                continue  # not known: the locks held before count until they expire
-            now_ms = self._instance.clock.monotonic_ms()
-            for queue in there:
-                process = owned.get(queue)
-                if process is None:
-                    continue
-                process.locked = queue in held
-                if process.locked:
-                    process.last_lock_ms = now_ms
+            process.locked = queue in held
+            if process.locked:
+                process.last_lock_ms = now_ms
         return held
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:

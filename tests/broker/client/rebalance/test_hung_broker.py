@@ -111,3 +111,27 @@ def test_the_start_offsets_of_a_topic_are_queried_together() -> None:
         await consumer.shutdown()
 
     run_virtual(main(), cluster.clock)
+
+
+def test_the_locks_of_all_brokers_are_requested_together() -> None:
+    cluster = FakeCluster(brokers=3)
+    cluster.create("T", queues=2)
+
+    async def main() -> None:
+        for broker in cluster.brokers.values():
+            broker.scripts[RequestCode.LOCK_BATCH_MQ] = never
+        found = Member(cluster, "a", orderly=True)
+        await found.consumer.start()
+        await wait_until(
+            cluster,
+            lambda: all(
+                RequestCode.LOCK_BATCH_MQ in broker.codes() for broker in cluster.brokers.values()
+            ),
+            LIMIT_S,
+        )
+        for broker in cluster.brokers.values():
+            broker.scripts.clear()
+        await wait_until(cluster, lambda: len(found.owned()) == 6)
+        await found.consumer.shutdown()
+
+    run_virtual(main(), cluster.clock)
