@@ -2,9 +2,9 @@
 
 Topics and groups are copied when the master's version differs from the last copied one. Consumer
 and delay offsets are merged: the slave keeps entries that the master does not have, except those of
-topics that were deleted there (or recreated, as its dispatch notices). They are applied only when
-the slave's log has reached the end that the master's log had after they were read: otherwise a
-slave that becomes the master could skip messages that it never stored.
+topics whose deletion its dispatch has noticed by the first message of the recreated topic. They are
+applied only when the slave's log has reached the end that the master's log had after they were
+read: otherwise a slave that becomes the master could skip messages that it never stored.
 
 A record of a topic that is not on this disk waits for a copy of the topics (``add_topic``): their
 attributes decide the kind of the queues. Java dispatches it, as a plain queue.
@@ -158,7 +158,6 @@ class SlaveSynchronize:
             for topic in set(table.configs) - set(body.topic_config_table):
                 self.known.discard(topic.encode())
                 table.delete(topic)
-                self._context.offsets.remove_topic(topic)
             table.put_all(body.topic_config_table.values())
             try:
                 await table.persist()
