@@ -26,7 +26,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from broker.common.text import decode_text
 from broker.common.times import parse_duration_ms
 from broker.errors import ConfigError
 
@@ -385,16 +384,17 @@ def load_contexts(path: str) -> Contexts:
     """Read the context file; a missing file has no contexts, ConfigError for an invalid one."""
     import tomllib
 
+    source, hint = f"context file ({path})", "repair or remove the file"
     try:
         with open(path, "rb") as file:
-            document = tomllib.loads(decode_text(file.read()))
+            document = tomllib.loads(text_of(file.read(), source))
     except FileNotFoundError:
         return Contexts("", {})
-    except (OSError, tomllib.TOMLDecodeError, ConfigError) as error:
+    except ConfigError as error:
+        raise ConfigError(error.message, hint) from error
+    except (OSError, tomllib.TOMLDecodeError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
-        raise ConfigError(
-            f"context file ({path}): {reason}", "repair or remove the file"
-        ) from error
+        raise ConfigError(f"{source}: {reason}", hint) from error
     named = document.get("contexts", {})
     current = document.get("current", "")
     if not isinstance(named, dict) or not isinstance(current, str):
@@ -479,6 +479,8 @@ def read_text(path: str, limit_bytes: int = FILE_LIMIT_BYTES) -> str:
 
 def text_of(data: bytes, source: str) -> str:
     """Decode the content of ``source``; ConfigError with source and line."""
+    from broker.common.text import decode_text
+
     try:
         return decode_text(data)
     except ConfigError as error:

@@ -288,6 +288,7 @@ LOCAL_IMPORTS: dict[str, str] = {
     "broker.common.encoding.java_json": "8 ms; only for headers that msgspec cannot decode",
     "broker.common.encoding.java_json_reader": "11 ms; only for text that is not valid JSON",
     "broker.common.config.properties": "imports javaproperties",
+    "broker.common.text": "2 to 15 ms; only where a file is read as text",
     "broker.common.topic": "43 ms; command lines with a topic name only",
     "broker.filter.sql92": "7 ms; most brokers get no SQL92 subscription",
     "broker.remoting.protocol.body.base": "28 ms; loaded with the first body type",

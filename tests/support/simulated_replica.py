@@ -263,7 +263,9 @@ class SimTopics:
         self._pair.store.queue_table.set_batch_topics(
             name for name in table.configs if name == BULK_TOPIC
         )
-        self.known.update({topic, *(name.encode() for name in table.configs)})
+        copied = {topic, *(name.encode() for name in table.configs)}
+        self.known.intersection_update(copied)
+        self.known.update(copied)
 
 
 class SimPair:

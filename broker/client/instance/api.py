@@ -165,6 +165,11 @@ class MQClientAPI:
         body = LockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
         await self.oneway(address, RequestCode.UNLOCK_BATCH_MQ, body.to_bytes())
 
+    @property
+    def unregister_timeout_ms(self) -> float:
+        """Longest wait of a client that leaves a group."""
+        return min(self.timeout_ms, UNREGISTER_TIMEOUT_MS)
+
     async def unregister(
         self, address: str, client_id: str, *, producer_group: str = "", consumer_group: str = ""
     ) -> None:
@@ -172,7 +177,7 @@ class MQClientAPI:
         await self.call(
             address,
             RequestCode.UNREGISTER_CLIENT,
-            timeout_ms=min(self.timeout_ms, UNREGISTER_TIMEOUT_MS),
+            timeout_ms=self.unregister_timeout_ms,
             client_id=client_id,
             producer_group=producer_group or None,
             consumer_group=consumer_group or None,

@@ -23,6 +23,7 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from broker.client.config import DEFAULT_INSTANCE, ClientConfig
@@ -217,7 +218,8 @@ class MQClientInstance:
     async def unregister(self, *, producer_group: str = "", consumer_group: str = "") -> None:
         """Remove a group here and on all brokers; others remove it by time-out.
 
-        A heartbeat in flight is waited for: executed later, it would add the group again.
+        A heartbeat in flight is waited for, as long as for the response to the request itself:
+        executed later, it would add the group again.
         """
         if producer_group:
             self.producers.pop(producer_group, None)
@@ -226,8 +228,9 @@ class MQClientInstance:
             self.consumers.pop(consumer_group, None)
             for key in [one for one in self._group_handlers if one[1] == consumer_group]:
                 del self._group_handlers[key]
-        async with self._heartbeat_lock:
-            pass  # later heartbeats do not contain the group
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.api.unregister_timeout_ms / 1000), self._heartbeat_lock:
+                pass  # later heartbeats do not contain the group
         calls = [
             self.api.unregister(
                 address,

@@ -107,7 +107,7 @@ class Run:
             self.recreations += 1
             for number in range(self.rng.randrange(RECREATED_QUEUES * 4)):
                 queue_id = number % RECREATED_QUEUES
-                body = b"life %d" % self.recreations
+                body = b"life %03d" % self.recreations
                 broker.store.put_message(MessageExtBrokerInner(RECREATED, queue_id, body))
 
         broker.run(recreate())
@@ -203,6 +203,25 @@ def recreated_messages(store: MessageStore, queue_id: int) -> list[bytes]:
     return found
 
 
+def check_lives(store: MessageStore, place: str) -> None:
+    """The queues of the recreated topic are all of one life; on a slave one may be of an earlier.
+
+    The log does not show whether a queue whose first message follows the last one of another
+    queue is of the life that ended with that message, or of the next one: it is kept.
+    """
+    lives = [recreated_messages(store, queue_id) for queue_id in range(RECREATED_QUEUES)]
+    shown = {body for queue in lives for body in queue}
+    if len(shown) <= 1:
+        return
+    assert place.startswith("slave"), f"{lives}, {place}"
+    earlier = min(shown)
+    (kept,) = (queue_id for queue_id, queue in enumerate(lives) if earlier in queue)
+    sent = [m for m in read_log(store) if m.topic == RECREATED and m.body == earlier]
+    first = min(m.physical_offset for m in sent if m.queue_id == kept)
+    others = [m.physical_offset for m in sent if m.queue_id != kept]
+    assert max(others) < first, f"{lives}, {place}"
+
+
 def check_disk(
     rng: random.Random, disk: SimDisk, marks: Iterable[tuple[Any, ...]], flush: str, place: str
 ) -> None:
@@ -221,8 +240,7 @@ def check_disk(
             assert stored.body in decode_record(record, check_crc=True).body, place
             queued = store.get_message(stored.topic, stored.queue_id, stored.queue_offset, 1)
             assert queued.buffers, f"{stored} is not in its queue: {queued.status}, {place}"
-        lives = [recreated_messages(store, queue_id) for queue_id in range(RECREATED_QUEUES)]
-        assert len({body for queue in lives for body in queue}) <= 1, f"{lives}, {place}"
+        check_lives(store, place)
         for half in expected.halves.values():
             if half.waited:
                 assert store.get_record_at(half.physical_offset) is not None, f"{half}, {place}"

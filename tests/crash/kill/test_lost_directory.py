@@ -50,7 +50,7 @@ def test_a_deleted_lock_file_refuses_sends_and_a_second_broker(
     until_refused(make_senders, child, ledger, lock.unlink)
     second = make_child(storePathRootDir=str(child.store))
     second.spawn()
-    assert second.wait() == 7
+    assert second.wait() == 4
     assert "another broker uses this store" in (second.folder / "broker.err").read_text()
     child.stop()
     assert (child.store / "abort").exists()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from broker.client.config import ClientConfig
+from broker.client.instance.api import UNREGISTER_TIMEOUT_MS
 from broker.client.instance.client_instance import MQClientInstance, make_client_id
 from broker.common.address import encode_ip
 from broker.errors import ClientError, RemotingError
@@ -248,6 +249,33 @@ def test_a_group_leaves_after_the_response_to_a_heartbeat_in_flight() -> None:
         assert await heartbeat == 1
         assert unanswered == []
         assert broker.codes().count(RequestCode.UNREGISTER_CLIENT) == 1
+        await instance.shutdown()
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_group_does_not_wait_long_for_a_heartbeat_that_gets_no_response() -> None:
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def hang(command: RemotingCommand) -> RemotingCommand:
+        await asyncio.sleep(1_000)
+        return response(command)
+
+    async def main() -> None:
+        instance = instance_of(cluster)
+        instance.api.timeout_ms = 100_000
+        instance.register_consumer(Consumer())
+        await instance.routes.refresh("T")
+        broker.scripts[RequestCode.HEART_BEAT] = hang
+        heartbeat = asyncio.ensure_future(instance.heartbeat())
+        await asyncio.sleep(0.1)
+        before_ms = cluster.clock.monotonic_ms()
+        await instance.unregister(consumer_group="cg")
+        assert cluster.clock.monotonic_ms() - before_ms < 2 * UNREGISTER_TIMEOUT_MS
+        assert broker.codes().count(RequestCode.UNREGISTER_CLIENT) == 1
+        heartbeat.cancel()
         await instance.shutdown()
 
     run_virtual(main(), cluster.clock)
