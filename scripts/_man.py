@@ -374,7 +374,8 @@ def mqnamesrv_page() -> Iterator[str]:
     yield from daemon_options(namesrv_startup.argument_parser())
     yield ".SH EXIT STATUS"
     for status, meaning in DAEMON_STATUSES:
-        yield from tagged(status, meaning)
+        if status != "4":  # a name server has no store
+            yield from tagged(status, meaning.replace(" and the store", ""))
     yield ".SH SETTINGS"
     yield from settings_list(namesrv_config.NamesrvConfig(), namesrv_config.SETTINGS)
     yield from (".SH SEE ALSO", "mqbroker(8), mqadmin(1)")

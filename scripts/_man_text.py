@@ -6,12 +6,12 @@ paragraph ends at an empty line; ``- `` starts an item of a list. Figures were m
 """
 
 DAEMON_STATUSES = [
-    ("0", "stopped in order; with -p and --check: the settings (and the store) can be used"),
+    ("0", "stopped in order; with -p and --check: the settings and the store can be used"),
     ("1", "another error"),
     ("2", "an option, a setting or a configuration file cannot be used"),
     ("3", "an address cannot be listened on"),
     ("4", "another broker uses the store"),
-    ("7", "a file of the store cannot be used"),
+    ("7", "a stored file cannot be used"),
     ("130", "stopped at once by a second signal"),
 ]
 

@@ -14,6 +14,7 @@ from broker.remoting.blocking import BlockingClient
 from broker.remoting.process import daemon
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request
+from tests.support.outputs import run_without_output
 
 CONF = """\
 # a real one
@@ -137,16 +138,7 @@ def test_the_program_reports_ready_serves_and_stops_on_sigterm(tmp_path: Path) -
 @pytest.mark.parametrize("option", ["-p", "--check"])
 def test_a_closed_pipe_is_not_an_error_and_a_full_disk_is_one(tmp_path: Path, option: str) -> None:
     command = [sys.executable, "-m", "broker.namesrv.startup", option]
-    reader, writer = os.pipe()
-    os.close(reader)
-    with open(writer, "wb") as closed, open("/dev/full", "wb") as full:
-        done = [
-            subprocess.run(
-                command, stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
-            )
-            for stdout in (closed, full)
-        ]
-    assert [(one.returncode, one.stderr) for one in done] == [
+    assert run_without_output(command, tmp_path) == [
         (0, ""),
         (1, "error: cannot write the output: No space left on device\n"),
     ]

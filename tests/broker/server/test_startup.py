@@ -1,6 +1,5 @@
 """mqbroker: options, settings and their origins, the process from start to stop."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from broker.errors import ConfigError
 from broker.remoting.process import daemon
 from broker.server import startup
 from broker.server.configuration.settings import Settings
+from tests.support.outputs import run_without_output
 
 
 def options(*words: str):
@@ -159,16 +159,7 @@ def test_process_serves_until_sigterm_and_stops_in_order(tmp_path: Path) -> None
 @pytest.mark.parametrize("option", ["-p", "--check"])
 def test_a_closed_pipe_is_not_an_error_and_a_full_disk_is_one(tmp_path: Path, option: str) -> None:
     command = [sys.executable, "-m", "broker", "--store", str(tmp_path), option]
-    reader, writer = os.pipe()
-    os.close(reader)
-    with open(writer, "wb") as closed, open("/dev/full", "wb") as full:
-        done = [
-            subprocess.run(
-                command, stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
-            )
-            for stdout in (closed, full)
-        ]
-    assert [(one.returncode, one.stderr) for one in done] == [
+    assert run_without_output(command, tmp_path) == [
         (0, ""),
         (1, "error: cannot write the output: No space left on device\n"),
     ]

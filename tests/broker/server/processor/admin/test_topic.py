@@ -140,35 +140,33 @@ class TestDelete:
         assert desk.send().ext_fields["queueOffset"] == "0"
         assert len(desk.messages("Orders")) == 1
 
-    def test_offsets_in_the_file_are_gone_with_the_answer(self, desk) -> None:
-        """Else a restart brings them back, and the group skips messages of the topic made again."""
-        context = desk.context
-        context.files.attach(context)
+    @pytest.fixture
+    def offsets_file(self, desk) -> Path:
+        """The offsets of a group that has consumed the message of a topic; not written yet."""
+        desk.context.files.attach(desk.context)
         desk.topic("Orders")
         desk.send()
-        context.offsets.commit("G1", "Orders", 0, 1)
-        context.offsets.commit("G1", "Others", 0, 7)
-        context.files.save_progress(context)
-        assert self.delete(desk, "Orders").code == 0
-        path = Path(desk.settings.store.root) / "config" / "consumerOffset.json"
-        assert decode_consumer_offset(path.read_text("utf-8")).offsets == {"Others@G1": {0: 7}}
+        desk.context.offsets.commit("G1", "Orders", 0, 1)
+        return Path(desk.settings.store.root) / "config" / "consumerOffset.json"
 
-    def test_messages_stay_until_the_offsets_are_written(self, desk) -> None:
-        context = desk.context
-        context.files.attach(context)
-        desk.topic("Orders")
-        desk.send()
-        context.offsets.commit("G1", "Orders", 0, 1)
-        in_the_way = Path(desk.settings.store.root) / "config" / "consumerOffset.json"
-        in_the_way.mkdir(parents=True)
+    def test_offsets_in_the_file_are_gone_with_the_answer(self, desk, offsets_file) -> None:
+        """Else a restart brings them back, and the group skips messages of the recreated topic."""
+        desk.context.offsets.commit("G1", "Others", 0, 7)
+        desk.context.files.save_progress(desk.context)
+        assert self.delete(desk, "Orders").code == 0
+        written = decode_consumer_offset(offsets_file.read_text("utf-8")).offsets
+        assert written == {"Others@G1": {0: 7}}
+
+    def test_messages_stay_until_the_offsets_are_written(self, desk, offsets_file) -> None:
+        offsets_file.mkdir(parents=True)
         refused = self.delete(desk, "Orders")
         assert refused.code == ResponseCode.SYSTEM_ERROR
         assert refused.remark.startswith("the configuration is deleted, consumer offsets are not")
         assert desk.store.get_max_offset("Orders", 0) == 1
-        in_the_way.rmdir()
+        offsets_file.rmdir()
         assert self.delete(desk, "Orders").code == 0
         assert desk.store.get_max_offset("Orders", 0) == 0
-        assert decode_consumer_offset(in_the_way.read_text("utf-8")).offsets == {}
+        assert decode_consumer_offset(offsets_file.read_text("utf-8")).offsets == {}
 
     def test_unknown_topic_is_fine(self, desk) -> None:
         assert self.delete(desk, "Unknown").code == 0
