@@ -119,8 +119,10 @@ class StoreReader:
                 if queue.ext is not None:
                     self._collect_ext(result, queue, limits, (matcher, record_matcher), ext_matcher)
                 else:
-                    units = self._units(result, queue, max_count, matcher or record_matcher)
-                    self._collect(result, queue, units, limits, (matcher, record_matcher))
+                    filtered = matcher or record_matcher
+                    units = self._units(result, queue, max_count, filtered)
+                    if filtered or not self._collect_all(result, queue, units, limits):
+                        self._collect(result, queue, units, limits, (matcher, record_matcher))
             return result
         return GetMessageResult(status, next_offset, low, high)
 
@@ -166,6 +168,48 @@ class StoreReader:
             skipped = found is not None and not ext_matcher(found)
             units.append((unit[0], unit[1], _SKIPPED if skipped else 0))
         self._collect(result, queue, units, limits, (_SKIPPED.__ne__, record_matcher))
+
+    def _collect_all(
+        self,
+        result: GetMessageResult,
+        queue: ConsumeQueue,
+        units: list[Unit],
+        limits: tuple[int, int],
+    ) -> bool:
+        """As :meth:`_collect` without a filter; False, and nothing done, if a unit is unusual.
+
+        In most pulls all records are in one file, intact, and within the limits: 3 of 14 us less.
+        """
+        if not units or self.damaged:
+            return False
+        start, first = result.next_begin_offset, units[0][0]
+        file = self._log.files.find(first)
+        max_count, max_bytes = self._limits(first, *limits)
+        if file is None or len(units) > max_count:
+            return False
+        view, base, data_end = file.view, file.start, file.written
+        low = max(self._unchecked_before(queue, start, len(units)), self._log.min_offset, base)
+        low -= base
+        buffers: list[memoryview] = []
+        begin = end = first - base  # positions in the file: records that are not in buffers
+        total = 0
+        for physical_offset, size, _ in units:
+            position = physical_offset - base
+            if position != end:
+                buffers.append(view[begin:end])
+                begin = position
+            end = position + size
+            if position < low or end > data_end:
+                return False
+            total += size
+        if total > max_bytes:
+            return False
+        buffers.append(view[begin:end])
+        result.buffers = buffers
+        result.next_begin_offset = start + len(units)
+        result.message_count, result.total_bytes = len(units), total
+        self._set_found(result, self._log.max_offset - base - end)
+        return True
 
     def _collect(
         self,

@@ -46,6 +46,18 @@ def test_neighbours_in_the_log_come_in_one_slice(stores, inner):
     assert len(result.buffers) == 2
 
 
+def test_a_read_without_a_filter_equals_one_whose_filter_accepts_all(stores, inner, rng):
+    store = stores.start()
+    for n in range(60):
+        body = b"%04d" % n * rng.randrange(1, 200)
+        store.put_message(inner(body=body, topic=rng.choice("AAB")))
+    for _ in range(300):
+        topic, start = rng.choice("AB"), rng.randrange(-1, 45)
+        limits = rng.randrange(1, 40), rng.choice((0, 1, 900, 2_000, 10_000))
+        plain = store.get_message(topic, 0, start, *limits)
+        assert plain == store.get_message(topic, 0, start, *limits, matcher=lambda code: True)
+
+
 def test_a_read_crosses_log_files(stores, inner):
     store = stores.start()
     for n in range(12):
