@@ -129,9 +129,10 @@ def read_all(path: Path) -> bytes | None:
 
 def unreadable(path: Path, error: OSError) -> StoreError:
     """Return the StoreError for a file that cannot be read."""
+    folder = isinstance(error, IsADirectoryError)
     return StoreError(
         f"cannot read {path}: {error.strerror or error}",
-        "check the path and its permissions",
+        "move it away: a file belongs there" if folder else "check the path and its permissions",
         path=str(path),
     )
 

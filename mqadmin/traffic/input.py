@@ -8,6 +8,7 @@ skipped and reported, so memory stays bounded for any input.
 import csv
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Annotated, Final, Protocol, TypeVar
@@ -146,14 +147,17 @@ _ROW: Final = msgspec.json.Decoder(Row)
 def read_ndjson(lines: Iterator[Line], from_line: int) -> Iterator[Found]:
     """Each line is an object as ``msg query -o ndjson`` prints it; empty lines are skipped.
 
-    ConfigError if the input is one JSON document instead.
+    A byte order mark before the first line is skipped. ConfigError if the input is one JSON
+    document instead.
     """
     for line in lines:
         raw = line.raw
-        if line.number == 1 and raw is not None and raw.startswith(b'{"schema"'):
-            raise ConfigError(
-                "the input is a JSON document of -o json, not NDJSON", "write it with -o ndjson"
-            )
+        if line.number == 1 and raw is not None:
+            raw = raw.removeprefix(BOM_UTF8)
+            if raw.startswith(b'{"schema"'):
+                raise ConfigError(
+                    "the input is a JSON document of -o json, not NDJSON", "write it with -o ndjson"
+                )
         if line.number >= from_line:
             if raw is None:
                 yield _too_long(line)

@@ -25,7 +25,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from broker.errors import RemoteProtocolError
+from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import state
 from broker.store.format.commitlog import check_record
 from broker.store.format.consumequeue import UNIT_SIZE, UNIT_STRUCT
@@ -262,6 +262,9 @@ class _Run:
             length = path.stat().st_size if row is not None and path.is_file() else 4096
         except RemoteProtocolError as error:
             self.findings.add("checkpoint", path, error.message, severity=WARNING)
+            return None
+        except StoreError as error:
+            self.findings.add("checkpoint", path, error.message)
             return None
         if length != 4096:
             self.findings.add(

@@ -459,6 +459,15 @@ def test_a_corrupt_queue_offset_is_detected_by_its_neighbours_without_a_queue(
     assert [k.data for k in kept(tmp_path / "out")] == [k.data for k in before]
 
 
+def test_a_directory_in_place_of_the_checkpoint_becomes_a_file(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    (root / "checkpoint").unlink()
+    (root / "checkpoint").mkdir()
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert (tmp_path / "out" / "checkpoint").stat().st_size == 4096
+
+
 def test_in_place_keeps_the_old_directory(base_store, fingerprint, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")

@@ -149,10 +149,19 @@ def test_an_invalid_line_has_a_reason(line: bytes, reason: str) -> None:
     assert reason in one.reason
 
 
-def test_a_json_document_is_refused_with_the_right_option() -> None:
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_json_document_is_refused_with_the_right_option(mark: bytes) -> None:
     with pytest.raises(ConfigError, match="not NDJSON") as error:
-        list(read_ndjson(lines(b'{"schema":"mqadmin.msg.query/1","items":[\n'), 1))
+        list(read_ndjson(lines(mark + b'{"schema":"mqadmin.msg.query/1","items":[\n'), 1))
     assert "-o ndjson" in error.value.hint
+
+
+def test_a_byte_order_mark_before_the_first_line_is_skipped() -> None:
+    mark = b"\xef\xbb\xbf"
+    (one,) = messages(read_ndjson(lines(mark + b'{"body":"a"}\n'), 1))
+    assert one.body == b"a"
+    found = [one for one in read_ndjson(lines(b'{"body":"a"}\n' + mark + b'{"body":"b"}'), 1)]
+    assert [type(one) for one in found if one is not PAUSE] == [InputMessage, BadInput]
 
 
 def test_csv_columns_have_their_meaning_and_others_are_properties() -> None:

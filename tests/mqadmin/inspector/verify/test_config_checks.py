@@ -237,6 +237,14 @@ def test_a_missing_checkpoint_is_a_warning_if_the_log_has_records(sound: MadeSto
     assert check(sound.root).found == [("checkpoint", "warning", "checkpoint", None, None)]
 
 
+def test_a_directory_in_place_of_the_checkpoint_is_reported(sound: MadeStore, check) -> None:
+    (sound.root / "checkpoint").unlink()
+    (sound.root / "checkpoint").mkdir()
+    found = check(sound.root).found
+    assert {one[0] for one in found} == {"checkpoint", "unreadable"}
+    assert {one[1:] for one in found} == {("error", "checkpoint", None, None)}
+
+
 def test_a_new_store_of_our_broker_may_have_no_checkpoint(sound: MadeStore, check) -> None:
     (sound.root / "checkpoint").unlink()
     (sound.root / "abort").write_bytes(b"")
