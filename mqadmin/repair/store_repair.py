@@ -138,7 +138,7 @@ def exchange(root: Path, copy: Path, backup: Path) -> None:
         root.rename(backup)
         try:
             copy.rename(root)
-        except OSError:
+        except BaseException:
             backup.rename(root)
             raise
     except OSError as error:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DAMAGED, MOVED, PARTLY
+from mqadmin.command.execution.termination import interrupted_by_sigterm
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import whole
@@ -140,7 +141,7 @@ def repair(session: Session, given: RepairOptions) -> None:
         session.note("nothing to repair")
         return
 
-    with Progress() as progress:
+    with interrupted_by_sigterm(), Progress() as progress:
         if given.in_place:
             spare = FilePath(given.backup or _backup_name(given.path))
             result = store_repair.repair_in_place(
@@ -174,7 +175,7 @@ def _cut(
             session.note("this is the plan; --in-place or --out DIR applies it")
         return
     stem = os.path.realpath(output or path)
-    with Progress() as progress:
+    with interrupted_by_sigterm(), Progress() as progress:
         result = cut(
             store,
             found,
@@ -308,7 +309,8 @@ def _new_store(
             session.status = DAMAGED
         session.end_dry_run()
         return
-    result = recover_store(sources, FilePath(output), file_size=file_size, query=query)
+    with interrupted_by_sigterm():
+        result = recover_store(sources, FilePath(output), file_size=file_size, query=query)
     session.emit_one(NEW_STORE, result)
     _report_losses(session, result.lost)
     if result.losses:

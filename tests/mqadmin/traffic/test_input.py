@@ -160,7 +160,7 @@ def test_a_byte_order_mark_before_the_first_line_is_skipped() -> None:
     mark = b"\xef\xbb\xbf"
     (one,) = messages(read_ndjson(lines(mark + b'{"body":"a"}\n'), 1))
     assert one.body == b"a"
-    found = [one for one in read_ndjson(lines(b'{"body":"a"}\n' + mark + b'{"body":"b"}'), 1)]
+    found = list(read_ndjson(lines(b'{"body":"a"}\n' + mark + b'{"body":"b"}'), 1))
     assert [type(one) for one in found if one is not PAUSE] == [InputMessage, BadInput]
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DAMAGED
+from mqadmin.command.execution.termination import interrupted_by_sigterm
 from mqadmin.command.framework.declare import Argument, Option
 from mqadmin.command.store.noun import NOUN
 from mqadmin.inspector.directory import StoreDirectory
@@ -50,7 +51,8 @@ def copy(
     copy is a store as after a crash at that moment, without a lock. A broker opens it and
     dispatches the records that queues and index lack. A stopped store is copied byte for byte.
     Blocks are shared where the file system supports it (reflinks). All files are synced; after an
-    error or Ctrl-C the incomplete copy is removed, and an existing directory is never overwritten.
+    error, Ctrl-C or SIGTERM the incomplete copy is removed. An existing directory is never
+    overwritten.
 
     A hard-linked file is the same file in both directories: use --hard-links for short-lived
     snapshots on the same file system. The status is 7 if the copy has findings, which the store
@@ -61,7 +63,7 @@ def copy(
         session.emit_one(PLAN, plan_copy(store, target))
         session.end_dry_run()
         return
-    with Progress() as progress:
+    with interrupted_by_sigterm(), Progress() as progress:
         done = copy_store(store, target, links=links, check_crc=full, progress=progress.show)
     session.emit_one(COPY, done)
     if not done.ok:

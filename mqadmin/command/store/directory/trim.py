@@ -8,6 +8,7 @@ from typing import Annotated
 from mqadmin.command.execution.failure import NoResults, UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import MOVED
+from mqadmin.command.execution.termination import interrupted_by_sigterm
 from mqadmin.command.execution.window import local_time
 from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import time_ms, whole
@@ -125,7 +126,7 @@ def _first_kept(session: Session, store: StoreDirectory, given: TrimOptions) -> 
 def _apply(
     session: Session, store: StoreDirectory, plan: store_trim.TrimPlan, given: TrimOptions
 ) -> None:
-    with Progress() as progress:
+    with interrupted_by_sigterm(), Progress() as progress:
         if given.in_place:
             spare = Path(given.backup or _backup_name(given.path))
             done = store_trim.trim_in_place(
