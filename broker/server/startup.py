@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker import __version__
 from broker.common.address import format_address
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from broker.server.serving import Role
 
 log = logging.getLogger("broker.server")
+
+
+OWN_NAME_SERVER: Final = format_address(daemon.LOOPBACK, 9876)
+"""Where the name server of ``--standalone`` listens by default."""
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -78,16 +82,25 @@ def argument_parser() -> argparse.ArgumentParser:
 
 def read_settings(options: argparse.Namespace) -> Settings:
     """Merge command line, file and defaults; ConfigError with file, key and value."""
+    if options.standalone and options.namesrv:
+        raise ConfigError(
+            "--namesrv does not apply with --standalone: the broker registers with its own process",
+            "omit one of them; --namesrv-listen sets the address of that name server",
+        )
+    if options.namesrv_listen and not options.standalone:
+        raise ConfigError("--namesrv-listen needs --standalone", "add it, or use mqnamesrv")
     properties: dict[str, str] = {}
     origins: dict[str, str] = {}
     if options.config:
         properties = read_properties(options.config)
         origins = dict.fromkeys(properties, options.config)
-    elif not options.namesrv and not options.standalone and os.environ.get("NAMESRV_ADDR"):
+    elif not options.namesrv and os.environ.get("NAMESRV_ADDR"):
         properties["namesrvAddr"] = os.environ["NAMESRV_ADDR"]
         origins["namesrvAddr"] = "NAMESRV_ADDR"
+    own = options.standalone and (options.namesrv_listen or OWN_NAME_SERVER)
     for key, value, option in (
         ("namesrvAddr", options.namesrv, "--namesrv"),
+        ("namesrvAddr", own, "--standalone"),
         ("storePathRootDir", options.store, "--store"),
     ):
         if value:
@@ -144,8 +157,7 @@ def chosen_role(
     if options.standalone:
         from broker.server.standalone import Standalone
 
-        namesrv = options.namesrv_listen or format_address(daemon.LOOPBACK, 9876)
-        return Standalone(settings, listen, namesrv)
+        return Standalone(settings, listen, options.namesrv_listen or OWN_NAME_SERVER)
     from broker.server.role.switchable import SwitchableBroker
 
     if not settings.broker.namesrv_addr:
@@ -168,8 +180,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         settings.warn_unknown()
         listen = bind(settings, options.listen)
-        if options.namesrv_listen and not options.standalone:
-            raise ConfigError("--namesrv-listen needs --standalone")
         if options.print_config:
             return print_settings(settings)
         if options.check:

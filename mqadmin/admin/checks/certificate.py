@@ -34,18 +34,19 @@ def check_certificates(
 ) -> list[CheckRow]:
     """Return one row per address (``host:port``); critical: expired or, with ``ca``, not trusted.
 
-    Unknown: the address does not answer or uses no TLS.
+    Unknown: the address does not answer or uses no TLS. ConfigError if ``ca`` cannot be read.
     """
+    authority = None if ca is None else _authority(ca)
     rows = []
     for address in addresses:
         dialled = (address_map or {}).get(address, address)
         try:
             der = _presented(dialled, timeout_s)
             days = (not_after(der) - now()) / DAY_S
+            distrust = "" if authority is None else _distrust(dialled, authority, timeout_s)
         except (OSError, RocketMQError) as error:
             rows.append(row_of(address, [], least=Status.UNKNOWN, text=_reason(error)))
             continue
-        distrust = _distrust(dialled, ca, timeout_s) if ca is not None else ""
         rows.append(_row(address, days, warn_days, crit_days, distrust))
     return rows
 
@@ -103,16 +104,24 @@ def _presented(address: str, timeout_s: float) -> bytes:
     return _handshake(address, context, timeout_s)
 
 
-def _distrust(address: str, ca: str, timeout_s: float) -> str:
-    """Return why the certificate is not trusted; empty if it is, names aside (as RocketMQ)."""
+def _authority(ca: str) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=ca)
-        context.check_hostname = False
-        _handshake(address, context, timeout_s)
+    except OSError as error:
+        raise ConfigError(
+            f"{ca}: no certificate authority can be read: {error.strerror or error}",
+            "name a PEM file with --tls-ca",
+        ) from error
+    context.check_hostname = False
+    return context
+
+
+def _distrust(address: str, authority: ssl.SSLContext, timeout_s: float) -> str:
+    """Return why the certificate is not trusted; empty if it is, names aside (as RocketMQ)."""
+    try:
+        _handshake(address, authority, timeout_s)
     except ssl.SSLCertVerificationError as error:
         return error.verify_message
-    except OSError as error:
-        return _reason(error)
     return ""
 
 

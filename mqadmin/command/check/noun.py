@@ -8,10 +8,11 @@ from typing import Annotated
 
 from broker.errors import RocketMQError
 from mqadmin.admin.checks.report import CheckRow, Status, prometheus, status_line, worst
-from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.failure import UsageFault, report_of
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Argument, Noun, Option
 from mqadmin.command.framework.values import duration_ms
+from mqadmin.output.errors import emit_error
 from mqadmin.output.stdio import write_out
 from mqadmin.output.view import PROMETHEUS
 
@@ -85,7 +86,9 @@ def run_check(
             session.admin.topology.readers()  # ClientError without a broker: not measured
     except RocketMQError as error:
         rows = [CheckRow(name=check, status=Status.UNKNOWN.name, message=error.message)]
-        if error.hint:
+        if session.form in ("json", "ndjson"):
+            emit_error(report_of(error), form=session.form)
+        elif error.hint:
             session.note(f"hint: {error.hint}")
     session.status = int(worst(Status[row.status] for row in rows))
     if outfile is not None:

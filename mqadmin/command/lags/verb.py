@@ -115,6 +115,7 @@ def show_lag(session: Session, given: LagOptions) -> None:
     that can only be read any more are not included: query those groups by name.
     --until ends with status 0 when the total is known and small enough: a broker that does not
     respond, or a queue with messages and without a committed offset, is not a lag of 0.
+    --timeout bounds each round of --until and --watch, --deadline the command.
     """
     if (given.group is None) == (not given.every):
         raise UsageFault("consumer lag needs a GROUP or --all, one of them")

@@ -50,6 +50,16 @@ def test_environment_names_the_name_servers_when_nothing_else_does(monkeypatch, 
     assert startup.read_settings(options("-c", conf(""))).broker.namesrv_addr == ""
 
 
+def test_a_standalone_broker_has_its_own_name_server(monkeypatch, conf) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "env:3")
+    words = options("--standalone", "-c", conf("namesrvAddr=file:1\n"))
+    settings = startup.read_settings(words)
+    assert settings.broker.namesrv_addr == "127.0.0.1:9876"
+    assert settings.origin("namesrvAddr") == "--standalone"
+    words = options("--standalone", "--namesrv-listen", "127.0.0.1:19876")
+    assert startup.read_settings(words).broker.namesrv_addr == "127.0.0.1:19876"
+
+
 def test_wrong_value_names_the_file(conf) -> None:
     path = conf("listenPort=x\n")
     with pytest.raises(ConfigError, match=r"broker\.conf.*listenPort"):
@@ -115,6 +125,7 @@ class TestMain:
         [
             ("-c", "/no/such/broker.conf"),
             ("--namesrv-listen", "127.0.0.1:0"),
+            ("--standalone", "-n", "127.0.0.1:9876"),
             ("--listen", "nonsense:port"),
         ],
     )

@@ -199,14 +199,15 @@ def test_a_server_without_tls_is_unknown_and_named_so() -> None:
     assert "no TLS handshake" in row.message
 
 
-def test_an_authority_that_cannot_be_read_is_the_reason(
-    server: tuple[str, Path], tmp_path: Path
+@pytest.mark.parametrize("content", [None, "no PEM"])
+def test_an_authority_that_cannot_be_read_is_named(
+    server: tuple[str, Path], tmp_path: Path, content: str | None
 ) -> None:
-    now = END.timestamp() - 40 * DAY_S
-    missing = str(tmp_path / "ca.pem")
-    (row,) = check_certificates([server[0]], 30, 7, ca=missing, now=lambda: now)
-    assert row.status == "CRITICAL"
-    assert "not trusted: No such file or directory" in row.message
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match=f"{path}: no certificate authority"):
+        check_certificates([server[0]], 30, 7, ca=str(path))
 
 
 def test_an_expired_certificate_that_is_not_trusted_has_both_reasons(

@@ -1,5 +1,6 @@
 """Thresholds of checks."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -89,3 +90,5 @@ def test_a_cluster_without_brokers_is_unknown(
     line = f"{name.upper()} UNKNOWN - no broker is registered at the name server\n"
     assert (done.status, done.out) == (3, line)
     assert done.err.startswith("hint: is the broker running")
+    done = mqadmin("check", name, "-o", "json")
+    assert json.loads(done.err)["error"]["hint"].startswith("is the broker running")
