@@ -113,6 +113,7 @@ class AdminSession(Caller):
         super().__init__(namesrv, client or self._connect(total_ms=timeout_ms))
         self._given_client = client
         self._silent: dict[str, RemotingError] = {}
+        self._responded: set[str] = set()
 
     def _connect(self, *, total_ms: int | None) -> Any:
         return BlockingClient(timeout_ms=self.timeout_ms, total_ms=total_ms, **self.network)
@@ -128,6 +129,7 @@ class AdminSession(Caller):
         session.network = self.network
         session._given_client = self._given_client
         session._silent = {}
+        session._responded = self._responded
         Caller.__init__(
             session, self.namesrv_addresses, self._given_client or session._connect(total_ms=None)
         )
@@ -171,10 +173,12 @@ class AdminSession(Caller):
         phase_ms = self.phase_ms()
         limits = [limit for limit in (timeout_ms, phase_ms) if limit is not None]
         try:
-            return super()._ask(address, command, min(limits, default=None))
+            answer = super()._ask(address, command, min(limits, default=None))
         except RemotingError as error:
             self._remember(address, error)
             raise
+        self._responded.add(address)
+        return answer
 
     def _ask_all(
         self, requests: Sequence[tuple[str, RemotingCommand]]
@@ -194,6 +198,8 @@ class AdminSession(Caller):
                 answers[place] = answer
                 if isinstance(answer, RemotingError):
                     self._remember(requests[place][0], answer)
+                elif not isinstance(answer, RocketMQError):
+                    self._responded.add(requests[place][0])
         return [answer for answer in answers if answer is not None]
 
     def _remember(self, address: str, error: RemotingError) -> None:
@@ -201,6 +207,10 @@ class AdminSession(Caller):
         bounded = getattr(self.client, "remaining_ms", None) is not None
         if bounded and isinstance(error, (ConnectError, RequestTimeoutError)):
             self._silent.setdefault(address, error)
+
+    def brokers_responded(self) -> set[str]:
+        """Return the addresses that have responded to a request, name servers excluded."""
+        return self._responded.difference(self.namesrv_addresses)
 
     def scope(self, addresses: Iterable[str]) -> Scope:
         """Return the scope of a change: name servers, clusters and names of broker addresses."""

@@ -97,6 +97,7 @@ class FakeAdmin:
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
         self.settings: Any = None
         self.closed = False
+        self.responded: set[str] = set()
 
     def __getattr__(self, noun: str) -> Any:
         if noun.startswith("_"):
@@ -112,6 +113,9 @@ class FakeAdmin:
         if isinstance(value, BaseException):
             raise value
         return value(*args, **kwargs) if callable(value) else value
+
+    def brokers_responded(self) -> set[str]:
+        return self.responded
 
     def scope(self, addresses: Iterable[str]) -> Any:
         """As a session with one name server: every broker is of the same cluster."""

@@ -232,8 +232,17 @@ class Session:
             hint=hint,
             quiet=bool(notes),
         )
-        self.report_targets(listing.errors, some_worked=count > 0)
+        if listing.errors:
+            some_worked = count > 0 or self._others_responded(listing.errors)
+            self.report_targets(listing.errors, some_worked=some_worked)
         return count
+
+    def _others_responded(self, errors: "Sequence[TargetError]") -> bool:
+        """Whether a broker without an error responded: it may have had nothing to list."""
+        if self._admin is None:
+            return False
+        failed = {error.address for error in errors}
+        return not self._admin.brokers_responded() <= failed
 
     def emit_one(self, view: View, thing: Any) -> None:
         """Print one object; UsageFault if the arrangement of a list was asked for."""

@@ -110,3 +110,12 @@ def test_a_url_is_not_an_address() -> None:
     assert ClusterAccess(namesrv=("h:1",), timeout_ms=1).namesrv_url == ""
     for url in ("http://names/list", "https://names/list"):
         assert ClusterAccess(namesrv=(url,), timeout_ms=1).namesrv_url == url
+
+
+def test_the_brokers_that_responded_are_known(cluster) -> None:
+    cluster.brokers[1].down = True
+    admin = cluster.admin()
+    assert admin.brokers_responded() == set()
+    admin.group.list()
+    assert admin.brokers_responded() == {cluster.brokers[0].address}
+    assert admin.without_deadline().brokers_responded() == {cluster.brokers[0].address}

@@ -4,10 +4,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from mqadmin.admin.brokers.producers import ProducerRecord
 from mqadmin.admin.clients.producers import ProducerConnections
 from mqadmin.admin.connections import Connection
-from mqadmin.admin.result import Listing
+from mqadmin.admin.result import Listing, TargetError
 
 Run = Callable[..., Any]
 
@@ -50,3 +52,15 @@ def test_a_group_without_clients_has_status_1(mqadmin: Run, admin: Any) -> None:
     done = mqadmin("producer", "connections", "shop")
     assert done.status == 1
     assert "no client of producer group shop" in done.err
+
+
+@pytest.mark.parametrize(
+    ("responded", "status"), [(set(), 3), ({"b:2"}, 3), ({"b:1"}, 5), ({"b:1", "b:2"}, 5)]
+)
+def test_a_broker_that_responds_and_has_nothing_to_list_worked(
+    mqadmin: Run, admin: Any, responded: set[str], status: int
+) -> None:
+    error = TargetError(kind="timeout", message="no answer", address="b:2", target="broker-b")
+    admin.answers["producer.list"] = Listing(items=[], errors=[error])
+    admin.responded = responded
+    assert mqadmin("producer", "list").status == status
