@@ -168,7 +168,7 @@ class Settings:
     @property
     def namesrv(self) -> list[str]:
         """The name server addresses, or one ``http://`` address to discover them."""
-        return _addresses(self.text("namesrv") or DEFAULT_NAMESRV)
+        return _addresses(self.text("namesrv") or "")
 
     @property
     def timeout_ms(self) -> int:
@@ -251,8 +251,15 @@ def resolve(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     """Resolve each setting in order of precedence.
 
     ``options`` uses Python names (``address_map``). The context file is read only if it exists
-    or a context is named; ConfigError for a named context that does not exist.
+    or a context is named; ConfigError for a named context that does not exist, and for an empty
+    option, which would otherwise select another cluster than the user meant.
     """
+    for word in ("context", *(setting.word for setting in SETTINGS)):
+        if options.get(word.replace("-", "_")) == "":
+            raise ConfigError(
+                f"--{word}: the value is empty",
+                f"is a variable of the command line not set? write a value, or omit --{word}",
+            )
     name, name_origin = "", "default"
     if options.get("context"):
         name, name_origin = str(options["context"]), "option"
