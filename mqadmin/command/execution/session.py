@@ -277,11 +277,11 @@ class Session:
                 raise UsageFault(
                     f"{self.verb.path}: context {protected} is protected, a change needs its name; "
                     "nothing was changed",
-                    f"add --yes {protected} to apply it, or --dry-run to show the plan",
+                    f"add --yes {protected} to apply it{self._or_dry_run}",
                 )
             raise UsageFault(
                 f"{self.verb.path}: a change needs --yes without a terminal; nothing was changed",
-                "add --yes to apply it, or --dry-run to show the plan",
+                f"add --yes to apply it{self._or_dry_run}",
             )
 
     def guard_change(self) -> None:
@@ -298,6 +298,11 @@ class Session:
         for sentence in self.settings.overrides:
             self.note(f"warning: {sentence}")
 
+    @property
+    def _or_dry_run(self) -> str:
+        """The end of a hint about a refused change."""
+        return ", or --dry-run to show the plan" if self.verb.has_dry_run else ""
+
     def _check_guards(self) -> None:
         """Refuse a change of a read-only cluster, and a confirmation of another context."""
         settings = self.settings
@@ -308,7 +313,7 @@ class Session:
             )
             raise ReadOnlyFault(
                 f"{self.verb.path}: context {name} is read-only{place}; nothing was changed",
-                f"mqadmin context set {name} --no-read-only, or --dry-run to show the plan",
+                f"mqadmin context set {name} --no-read-only{self._or_dry_run}",
             )
         named = self.options.get("yes_context")
         if named is not None and named not in (settings.context, settings.protected_context):

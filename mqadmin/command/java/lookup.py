@@ -60,7 +60,8 @@ def java_verb(words: Sequence[str]) -> tuple[Verb, JavaLine] | None:
     def function(session: Session, line: JavaLine) -> None:
         run_java(session, command, line)
 
-    return Verb(NOUN, name.name, function, (), (), changes=command.changes), line
+    changes = command.changes
+    return Verb(NOUN, name.name, function, (), (), changes=changes, has_dry_run=False), line
 
 
 def run_java(session: Session, command: JavaCommand, line: JavaLine) -> None:

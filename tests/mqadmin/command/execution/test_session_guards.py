@@ -84,6 +84,20 @@ def test_a_protected_context_needs_its_name(
     assert not exists(run)
 
 
+@pytest.mark.parametrize("guard", ["--protected", "--read-only"])
+def test_the_hint_names_a_dry_run_only_if_the_command_has_one(
+    two_clusters: Run, guard: str
+) -> None:
+    run = two_clusters
+    run("context", "set", "prod", guard)
+    java = ("java", "updateTopic", "-c", "DefaultCluster", "-t", "guarded")
+    consume = ("msg", "consume", "guarded", "--group", "g", "--limit", "1")
+    for words, has_one in ((CREATE, True), (java, False), (consume, False)):
+        done = run(*words, "--context", "prod")
+        assert done.status in (2, 6), done.err
+        assert ("hint: " in done.err, "--dry-run" in done.err) == (True, has_one), done.err
+
+
 def test_the_guard_holds_when_its_cluster_is_selected_in_another_way(
     two_clusters: Run, running_broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
