@@ -72,6 +72,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("tls-ca", "MQADMIN_TLS_CA"),
     Setting("tls-cert", "MQADMIN_TLS_CERT"),
     Setting("tls-key", "MQADMIN_TLS_KEY"),
+    Setting("dry-run", "MQADMIN_DRY_RUN", is_flag=True, in_context=False),
     Setting("no-color", "NO_COLOR", is_flag=True),
     Setting("read-only", is_flag=True),
     Setting("protected", is_flag=True),

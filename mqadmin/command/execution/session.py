@@ -84,8 +84,8 @@ class Session:
 
     @property
     def dry_run(self) -> bool:
-        """True when nothing may be changed."""
-        return bool(self.options.get("dry_run"))
+        """True when nothing may be changed (``--dry-run``, MQADMIN_DRY_RUN)."""
+        return self.verb.has_dry_run and self.settings.flag("dry-run")
 
     @property
     def yes(self) -> bool:
@@ -289,6 +289,12 @@ class Session:
 
         It asks only if the context is protected.
         """
+        if self.settings.flag("dry-run") and not self.verb.has_dry_run:
+            origin = self.settings.effective["dry-run"].origin
+            raise UsageFault(
+                f"{self.verb.path}: it has no dry run ({origin}); nothing was changed",
+                "omit --dry-run, and unset MQADMIN_DRY_RUN",
+            )
         self._check_guards()
         if self.settings.protected_context and not self.changes_nothing:
             self.require_consent()
@@ -376,11 +382,14 @@ class Session:
             self.note(line)
 
 
-def _refuse_dry_run(verb: Verb, options: dict[str, Any]) -> None:
+def _refuse_dry_run(verb: Verb, options: dict[str, Any], settings: Settings) -> None:
     if options.get("plan") is not None and not verb.plans:
         raise UsageFault(f"{verb.path} has no plan that can be applied later", "omit --plan")
-    if options.get("dry_run") and options.get("plan") is not None:
-        raise UsageFault("--dry-run writes nothing and --plan writes a file", "omit one of them")
+    if settings.flag("dry-run") and options.get("plan") is not None:
+        raise UsageFault(
+            "--dry-run (or MQADMIN_DRY_RUN) writes nothing and --plan writes a file",
+            "omit one of them",
+        )
     if options.get("dry_run") and not verb.changes:
         raise UsageFault(f"{verb.path} changes nothing and has no --dry-run", "omit it")
 
@@ -391,8 +400,8 @@ def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int
     session: Session | None = None
     try:
         try:
-            _refuse_dry_run(verb, options)
             settings = resolve(options, os.environ)
+            _refuse_dry_run(verb, options, settings)
             form = _checked_form(settings, verb)
             if form == "schema":
                 return emit_verb_schema(verb)

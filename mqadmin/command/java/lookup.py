@@ -74,8 +74,6 @@ def run_java(session: Session, command: JavaCommand, line: JavaLine) -> None:
     name = line.name.name
     if session.options.get("output"):
         raise UsageFault(f"{name}: --output does not apply to Java's columns", _instead(line.name))
-    if session.dry_run:
-        raise UsageFault(f"{name}: a command with a Java name has no --dry-run", "omit it")
     if command.changes:
         session.guard_change()
     command.function(JavaCall(session, line.name, line.values))
