@@ -72,6 +72,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("tls-ca", "MQADMIN_TLS_CA"),
     Setting("tls-cert", "MQADMIN_TLS_CERT"),
     Setting("tls-key", "MQADMIN_TLS_KEY"),
+    Setting("dry-run", "MQADMIN_DRY_RUN", is_flag=True, in_context=False),
     Setting("no-color", "NO_COLOR", is_flag=True),
     Setting("read-only", is_flag=True),
     Setting("protected", is_flag=True),
@@ -168,7 +169,7 @@ class Settings:
     @property
     def namesrv(self) -> list[str]:
         """The name server addresses, or one ``http://`` address to discover them."""
-        return _addresses(self.text("namesrv") or DEFAULT_NAMESRV)
+        return _addresses(self.text("namesrv") or "")
 
     @property
     def timeout_ms(self) -> int:
@@ -251,8 +252,15 @@ def resolve(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     """Resolve each setting in order of precedence.
 
     ``options`` uses Python names (``address_map``). The context file is read only if it exists
-    or a context is named; ConfigError for a named context that does not exist.
+    or a context is named; ConfigError for a named context that does not exist, and for an empty
+    option, which would otherwise select another cluster than the user meant.
     """
+    for word in ("context", *(setting.word for setting in SETTINGS)):
+        if options.get(word.replace("-", "_")) == "":
+            raise ConfigError(
+                f"--{word}: the value is empty",
+                f"is a variable of the command line not set? write a value, or omit --{word}",
+            )
     name, name_origin = "", "default"
     if options.get("context"):
         name, name_origin = str(options["context"]), "option"

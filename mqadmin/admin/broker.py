@@ -131,7 +131,7 @@ class BrokerAdmin:
         return Listing(items=[record(target, answer) for target, answer in good], errors=errors)
 
     def _targets(self, broker: str | None, cluster: str | None) -> Sequence[Target]:
-        if broker is not None and ":" in broker:
+        if broker is not None and ":" in broker and cluster is None:
             # an address needs no name server: this must work while the name servers are down
             return self._named_or_all(broker)
         return self._admin.topology.all(cluster=cluster, broker=broker)

@@ -54,13 +54,18 @@ class Topology:
                 ]
 
     def all(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
-        """Return every broker process that matches; ClientError when the name matches none."""
-        if broker is not None:
-            return self.named(broker)
+        """Return every broker process that matches both; ClientError when a name matches none."""
+        found = list(self.targets) if broker is None else self.named(broker)
         if cluster is None:
-            return list(self.targets)
+            return found
         self._check_cluster(cluster)
-        return [target for target in self.targets if target.cluster_name == cluster]
+        members = [target for target in found if target.cluster_name == cluster]
+        if broker is not None and not members:
+            raise ClientError(
+                f"broker {broker} is not registered in cluster {cluster}",
+                "mqadmin cluster list shows the brokers of each cluster",
+            )
+        return members
 
     def readers(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
         """Return one process per broker name: the master, else the slave with the smallest id.
@@ -77,7 +82,7 @@ class Topology:
         return list(chosen.values())
 
     def writers(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
-        """Return the masters of ``broker``, of ``cluster``, or of the only cluster."""
+        """Return the masters of ``broker``, of ``cluster``, of both, or of the only cluster."""
         if broker is None and cluster is None:
             cluster = self.only_cluster()
         found = self.all(cluster=cluster, broker=broker)

@@ -54,6 +54,27 @@ def test_option_beats_environment_beats_context_beats_default(kept: Path) -> Non
     assert settings.flag("tls")
 
 
+@pytest.mark.parametrize(
+    "word", ["namesrv", "context", "tls-ca", "access-key", "secret-key-file", "address-map"]
+)
+def test_an_empty_option_is_refused(kept: Path, word: str) -> None:
+    """A variable of a script that is not set must not select another cluster."""
+    variables = environ(kept, NAMESRV_ADDR="e:1", MQADMIN_CONTEXT="test")
+    with pytest.raises(ConfigError, match=f"--{word}: the value is empty") as caught:
+        resolve({word.replace("-", "_"): ""}, variables)
+    assert caught.value.hint.endswith(f"or omit --{word}")
+
+
+def test_an_empty_variable_is_not_set(kept: Path) -> None:
+    settings = resolve({}, environ(kept, NAMESRV_ADDR="", MQADMIN_CONTEXT=""))
+    assert (settings.context, settings.namesrv) == ("test", ["10.0.0.1:9876"])
+
+
+def test_an_empty_name_server_of_a_context_is_not_the_default_one(tmp_path: Path) -> None:
+    context_file(tmp_path, "[contexts.a]\nnamesrv = ''\n")
+    assert resolve({"context": "a"}, environ(tmp_path)).namesrv == []
+
+
 def test_a_context_named_by_the_option_beats_the_environment(kept: Path) -> None:
     settings = resolve(
         {"context": "other"}, environ(kept, NAMESRV_ADDR="e:1", MQADMIN_TIMEOUT="9s")

@@ -119,8 +119,10 @@ class BrokerSettings:
         self, broker: str | None, cluster: str | None, *, replicas: bool
     ) -> Sequence[Target]:
         topology = self._admin.topology
-        if broker is not None or replicas:
-            return topology.all(cluster=cluster or topology.only_cluster(), broker=broker)
+        if broker is not None:
+            return topology.all(cluster=cluster, broker=broker)
+        if replicas:
+            return topology.all(cluster=cluster or topology.only_cluster())
         return topology.writers(cluster=cluster)
 
     def _configs(self, targets: Sequence[Target]) -> list[Mapping[str, str] | RocketMQError]:

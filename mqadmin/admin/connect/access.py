@@ -16,10 +16,16 @@ def tls_context(
 ) -> ssl.SSLContext:
     """Return a context that verifies the server against ``ca`` (PEM), else the system trust store.
 
-    ``cert`` and ``key`` (PEM) are the client certificate. ConfigError when a file cannot be used.
+    ``cert`` and ``key`` (PEM) are the client certificate; ``key`` None: it is in the same file.
+    ConfigError when a file cannot be used, and for a key without a certificate.
     Host names are verified only with the system trust store: certificates of brokers seldom
     contain the address the client connects to, and a private ``ca`` limits the trusted servers.
     """
+    if key is not None and cert is None:
+        raise ConfigError(
+            f"tls-key ({key}): no tls-cert is given",
+            "give --tls-cert or set MQADMIN_TLS_CERT, or omit tls-key",
+        )
     try:
         context = ssl.create_default_context(cafile=ca)
         if ca is not None:

@@ -84,8 +84,8 @@ class Session:
 
     @property
     def dry_run(self) -> bool:
-        """True when nothing may be changed."""
-        return bool(self.options.get("dry_run"))
+        """True when nothing may be changed (``--dry-run``, MQADMIN_DRY_RUN)."""
+        return self.verb.has_dry_run and self.settings.flag("dry-run")
 
     @property
     def yes(self) -> bool:
@@ -286,11 +286,11 @@ class Session:
                 raise UsageFault(
                     f"{self.verb.path}: context {protected} is protected, a change needs its name; "
                     "nothing was changed",
-                    f"add --yes {protected} to apply it, or --dry-run to show the plan",
+                    f"add --yes {protected} to apply it{self._or_dry_run}",
                 )
             raise UsageFault(
                 f"{self.verb.path}: a change needs --yes without a terminal; nothing was changed",
-                "add --yes to apply it, or --dry-run to show the plan",
+                f"add --yes to apply it{self._or_dry_run}",
             )
 
     def guard_change(self) -> None:
@@ -298,6 +298,12 @@ class Session:
 
         It asks only if the context is protected.
         """
+        if self.settings.flag("dry-run") and not self.verb.has_dry_run:
+            origin = self.settings.effective["dry-run"].origin
+            raise UsageFault(
+                f"{self.verb.path}: it has no dry run ({origin}); nothing was changed",
+                "omit --dry-run, and unset MQADMIN_DRY_RUN",
+            )
         self._check_guards()
         if self.settings.protected_context and not self.changes_nothing:
             self.require_consent()
@@ -306,6 +312,11 @@ class Session:
                 raise NoResults(f"{self.verb.path}: not confirmed")
         for sentence in self.settings.overrides:
             self.note(f"warning: {sentence}")
+
+    @property
+    def _or_dry_run(self) -> str:
+        """The end of a hint about a refused change."""
+        return ", or --dry-run to show the plan" if self.verb.has_dry_run else ""
 
     def _check_guards(self) -> None:
         """Refuse a change of a read-only cluster, and a confirmation of another context."""
@@ -317,7 +328,7 @@ class Session:
             )
             raise ReadOnlyFault(
                 f"{self.verb.path}: context {name} is read-only{place}; nothing was changed",
-                f"mqadmin context set {name} --no-read-only, or --dry-run to show the plan",
+                f"mqadmin context set {name} --no-read-only{self._or_dry_run}",
             )
         named = self.options.get("yes_context")
         if named is not None and named not in (settings.context, settings.protected_context):
@@ -380,11 +391,14 @@ class Session:
             self.note(line)
 
 
-def _refuse_dry_run(verb: Verb, options: dict[str, Any]) -> None:
+def _refuse_dry_run(verb: Verb, options: dict[str, Any], settings: Settings) -> None:
     if options.get("plan") is not None and not verb.plans:
         raise UsageFault(f"{verb.path} has no plan that can be applied later", "omit --plan")
-    if options.get("dry_run") and options.get("plan") is not None:
-        raise UsageFault("--dry-run writes nothing and --plan writes a file", "omit one of them")
+    if settings.flag("dry-run") and options.get("plan") is not None:
+        raise UsageFault(
+            "--dry-run (or MQADMIN_DRY_RUN) writes nothing and --plan writes a file",
+            "omit one of them",
+        )
     if options.get("dry_run") and not verb.changes:
         raise UsageFault(f"{verb.path} changes nothing and has no --dry-run", "omit it")
 
@@ -395,8 +409,8 @@ def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int
     session: Session | None = None
     try:
         try:
-            _refuse_dry_run(verb, options)
             settings = resolve(options, os.environ)
+            _refuse_dry_run(verb, options, settings)
             form = _checked_form(settings, verb)
             if form == "schema":
                 return emit_verb_schema(verb)

@@ -234,8 +234,9 @@ class Verb:
     """One command: the words after the noun, the function, its outputs, worked examples.
 
     ``changes`` is true when the command changes something: only then ``--dry-run`` and ``--yes``
-    apply, elsewhere ``--dry-run`` is refused. ``plans`` is true when the plan of the change can be
-    written to a file (``--plan``). ``views`` are the possible outputs, the default one first.
+    apply, elsewhere ``--dry-run`` is refused. ``has_dry_run`` is false for one that changes
+    without a plan. ``plans`` is true when the plan of the change can be written to a file
+    (``--plan``). ``views`` are the possible outputs, the default one first.
     Without ``words`` the noun is the command: ``mqadmin apply FILE``.
     """
 
@@ -244,6 +245,7 @@ class Verb:
         "changes",
         "examples",
         "function",
+        "has_dry_run",
         "noun",
         "plans",
         "views",
@@ -260,6 +262,7 @@ class Verb:
         *,
         changes: bool,
         plans: bool = False,
+        has_dry_run: bool = True,
     ) -> None:
         self.noun = noun
         self.plans = plans
@@ -268,6 +271,7 @@ class Verb:
         self.views = views
         self.examples = examples
         self.changes = changes
+        self.has_dry_run = changes and has_dry_run
         self._parameters: tuple[Parameter, ...] | None = None
 
     @property

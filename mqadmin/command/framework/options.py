@@ -125,7 +125,10 @@ TlsKey = Annotated[
         complete="file",
     ),
 ]
-DryRun = Annotated[bool, Option("--dry-run", help="Show the plan of a change; change nothing.")]
+DryRun = Annotated[
+    bool,
+    Option("--dry-run", env="MQADMIN_DRY_RUN", help="Show the plan of a change; change nothing."),
+]
 Yes = Annotated[
     bool, Option("-y", "--yes", help="Do not ask for confirmation; required without a terminal.")
 ]

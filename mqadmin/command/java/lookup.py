@@ -60,7 +60,8 @@ def java_verb(words: Sequence[str]) -> tuple[Verb, JavaLine] | None:
     def function(session: Session, line: JavaLine) -> None:
         run_java(session, command, line)
 
-    return Verb(NOUN, name.name, function, (), (), changes=command.changes), line
+    changes = command.changes
+    return Verb(NOUN, name.name, function, (), (), changes=changes, has_dry_run=False), line
 
 
 def run_java(session: Session, command: JavaCommand, line: JavaLine) -> None:
@@ -73,8 +74,6 @@ def run_java(session: Session, command: JavaCommand, line: JavaLine) -> None:
     name = line.name.name
     if session.options.get("output"):
         raise UsageFault(f"{name}: --output does not apply to Java's columns", _instead(line.name))
-    if session.dry_run:
-        raise UsageFault(f"{name}: a command with a Java name has no --dry-run", "omit it")
     if command.changes:
         session.guard_change()
     command.function(JavaCall(session, line.name, line.values))

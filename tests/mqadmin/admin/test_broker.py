@@ -25,6 +25,13 @@ def test_an_address_works_without_name_servers(cluster, broker_a) -> None:
     assert record.runtime["brokerVersionDesc"] == "V5_3_3"
 
 
+def test_an_address_outside_of_the_named_cluster_is_not_asked(admin, broker_a) -> None:
+    (record,) = admin.broker.status(broker=broker_a.address, cluster="DefaultCluster").items
+    assert record.broker_name == "broker-a"
+    with pytest.raises(ClientError, match="no cluster is named nosuch"):
+        admin.broker.status(broker=broker_a.address, cluster="nosuch")
+
+
 def test_an_unknown_name_lists_the_known_ones(admin) -> None:
     with pytest.raises(ClientError, match="registered: broker-a, broker-b"):
         admin.broker.status(broker="nope")

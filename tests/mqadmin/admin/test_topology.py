@@ -33,6 +33,17 @@ def test_all_in_order_of_cluster_name_and_id() -> None:
     assert addresses(TOPOLOGY.all(broker="a")) == ["h:1", "h:2"]
 
 
+@pytest.mark.parametrize("select", [TOPOLOGY.all, TOPOLOGY.readers, TOPOLOGY.writers])
+def test_a_broker_is_selected_only_in_the_named_cluster(select) -> None:
+    assert addresses(select(cluster="C2", broker="z")) == ["h:5"]
+    assert addresses(select(cluster="C1", broker="h:1")) == ["h:1"]
+    for outside in ("z", "h:5", "10.0.0.7:10911"):
+        with pytest.raises(ClientError, match=f"{outside} is not registered in cluster C1"):
+            select(cluster="C1", broker=outside)
+    with pytest.raises(ClientError, match="no cluster is named x"):
+        select(cluster="x", broker="z")
+
+
 def test_readers_prefer_the_master_then_the_smallest_id() -> None:
     assert addresses(TOPOLOGY.readers()) == ["h:1", "h:3", "h:5"]
 

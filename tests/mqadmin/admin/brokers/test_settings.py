@@ -1,6 +1,6 @@
 import pytest
 
-from broker.errors import ConfigError
+from broker.errors import ClientError, ConfigError
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.brokers.settings import BrokerSettings, check_setting
 from mqadmin.admin.facade import MQAdmin
@@ -95,6 +95,18 @@ def test_slaves_are_changed_only_on_request(admin: MQAdmin, cluster: FakeCluster
     every = library.plan_set(values, cluster="DefaultCluster", replicas=True)
     assert slave.address not in {change.address for change in masters.changes}
     assert slave.address in {change.address for change in every.changes}
+
+
+def test_a_broker_needs_no_cluster_beside_its_name(
+    admin: MQAdmin, broker_a: FakeBroker, broker_b: FakeBroker
+) -> None:
+    broker_b.cluster_name = "OtherCluster"
+    library = BrokerSettings(admin)
+    values = {"flushDelayOffsetInterval": "5"}
+    (change,) = library.plan_set(values, broker="broker-a").changes
+    assert change.address == broker_a.address
+    with pytest.raises(ClientError, match="broker-a is not registered in cluster OtherCluster"):
+        library.plan_set(values, broker="broker-a", cluster="OtherCluster")
 
 
 def test_differences_leave_out_identity_and_paths(

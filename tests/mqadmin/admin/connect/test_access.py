@@ -34,9 +34,11 @@ def test_every_file_of_a_refusal_is_named_and_the_form_expected(tmp_path: object
     assert caught.value.hint == "PEM files are expected"
 
 
-def test_without_a_client_certificate_its_key_is_not_read() -> None:
-    context = tls_context(key="/nonexistent")
-    assert context.verify_mode == ssl.CERT_REQUIRED
+def test_a_key_without_its_certificate_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"tls-key \(k\.pem\): no tls-cert is given") as caught:
+        tls_context(key="k.pem")
+    assert "--tls-cert" in caught.value.hint
+    assert tls_context().verify_mode == ssl.CERT_REQUIRED
 
 
 def test_two_commands_have_different_signatures() -> None:

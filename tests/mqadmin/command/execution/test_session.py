@@ -78,6 +78,20 @@ def test_a_secret_without_an_access_key_is_refused_before_anything_is_sent(
     assert "s3cret" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [(["--tls-key", "k.pem"], {}), (["--tls"], {"MQADMIN_TLS_KEY": "k.pem"})],
+)
+def test_a_key_without_its_certificate_is_a_usage_error(
+    mqadmin: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], variables: dict[str, str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    done = mqadmin("topic", "list", *words, "-n", "127.0.0.1:1")
+    assert (done.status, done.out) == (2, "")
+    assert "tls-key (k.pem): no tls-cert is given" in done.err
+
+
 def test_tls_files_that_are_not_there_are_a_usage_error(mqadmin: Run) -> None:
     done = mqadmin("topic", "list", "--tls-ca", "/nonexistent.pem", "-n", "127.0.0.1:1")
     assert (done.status, "nonexistent.pem" in done.err) == (2, True)

@@ -84,6 +84,44 @@ def test_a_protected_context_needs_its_name(
     assert not exists(run)
 
 
+def test_the_variable_of_the_dry_run_holds_for_every_change(
+    online: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MQADMIN_DRY_RUN", "1")
+    done = online(*CREATE, "--yes")
+    assert (done.status, done.out.splitlines()[-1]) == (0, "dry run: nothing was changed")
+    assert online("context", "set", "dry", "-n", "127.0.0.1:1").status == 0
+    assert online("context", "show", "dry").status == 1
+    java = ("java", "updateTopic", "-c", "DefaultCluster", "-t", "guarded")
+    consume = ("msg", "consume", "guarded", "--group", "g", "--limit", "1")
+    bench = ("bench", "consume", "guarded", "--count", "1")
+    for words in (java, consume, bench, (*CREATE, "--plan", "p")):
+        done = online(*words)
+        assert (done.status, "MQADMIN_DRY_RUN" in done.err) == (2, True), done.err
+    assert not (tmp_path / "p").exists()
+    assert online("topic", "show", "guarded").status == 1  # no topic; a query needs no dry run
+    assert online("java", "topicList").status == 0
+    monkeypatch.setenv("MQADMIN_DRY_RUN", "maybe")
+    assert online(*CREATE, "--yes").status == 2
+    monkeypatch.setenv("MQADMIN_DRY_RUN", "off")
+    assert online(*CREATE, "--yes").status == 0
+    assert online("topic", "delete", "guarded", "--yes").status == 0
+
+
+@pytest.mark.parametrize("guard", ["--protected", "--read-only"])
+def test_the_hint_names_a_dry_run_only_if_the_command_has_one(
+    two_clusters: Run, guard: str
+) -> None:
+    run = two_clusters
+    run("context", "set", "prod", guard)
+    java = ("java", "updateTopic", "-c", "DefaultCluster", "-t", "guarded")
+    consume = ("msg", "consume", "guarded", "--group", "g", "--limit", "1")
+    for words, has_one in ((CREATE, True), (java, False), (consume, False)):
+        done = run(*words, "--context", "prod")
+        assert done.status in (2, 6), done.err
+        assert ("hint: " in done.err, "--dry-run" in done.err) == (True, has_one), done.err
+
+
 def test_the_guard_holds_when_its_cluster_is_selected_in_another_way(
     two_clusters: Run, running_broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
