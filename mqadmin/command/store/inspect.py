@@ -20,6 +20,7 @@ from mqadmin.command.store.noun import (
     Queue,
     Raw,
     Topic,
+    refuse_raw_alone,
     stored_id,
 )
 from mqadmin.inspector.configs import config_rows
@@ -266,6 +267,7 @@ def _refuse_stray(given: InspectOptions, kind: str) -> None:
             "--topic cannot be applied with --kind index without --key",
             "an entry has no topic, only a hash of topic and key",
         )
+    refuse_raw_alone(given.body, given.raw)
     if kind == "commitlog" and named >= {"--id", "--key"}:
         raise UsageFault("--id and --key exclude each other", "use one of them")
 
