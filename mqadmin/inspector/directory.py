@@ -208,7 +208,9 @@ class StoreDirectory:
     ) -> Iterator[QueueFiles]:
         """Yield the ConsumeQueues of the store or below ``path``, by topic and queue id."""
         if self.path.is_file() and self.kind == CONSUMEQUEUE:
-            yield self._single_queue_file()
+            queue = self._single_queue_file()
+            if topic in (None, queue.topic) and queue_id in (None, queue.queue_id):
+                yield queue
             return
         if self.root is None:
             if self.kind == CONSUMEQUEUE:

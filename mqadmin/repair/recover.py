@@ -121,10 +121,7 @@ def _files(source: Path) -> list[tuple[Path, int | None]]:
         raise StorePathError(
             f"no such file or directory: {source}", "is the path right?", path=str(source)
         )
-    try:
-        store = StoreDirectory(source)
-    except StoreError:
-        store = None
+    store = _directory(source)
     if store is None or (store.root is None and store.kind != COMMITLOG):
         paths = sorted(path for path in source.iterdir() if path.is_file())
         return [(path, file_start(path.name)) for path in paths]
@@ -361,15 +358,18 @@ class Salvaged:
                 yield at
 
 
-def _store_of(source: Path) -> StoreDirectory | None:
-    """Return the store if a source is the root of one, else None."""
-    if not source.is_dir():
-        return None
+def _directory(source: Path) -> StoreDirectory | None:
+    """Return a source as a store or a part of one, else None."""
     try:
-        store = StoreDirectory(source)
+        return StoreDirectory(source)
     except StoreError:
         return None
-    return store if store.root == store.path else None
+
+
+def _store_of(source: Path) -> StoreDirectory | None:
+    """Return the store if a source is the root of one, else None."""
+    store = _directory(source) if source.is_dir() else None
+    return store if store is not None and store.root == store.path else None
 
 
 class SalvagedRows:
@@ -388,16 +388,22 @@ class SalvagedRows:
         self.count = 0
 
     def __iter__(self) -> Iterator[MessageRow]:
-        for item in salvage(self._sources, bad_bodies=self._bad_bodies):
+        for source in self._sources:
+            store = _directory(source)
+            broker_name = None if store is None else store.broker_name()
+            yield from self._source_rows(source, broker_name)
+
+    def _source_rows(self, source: Path, broker_name: str | None) -> Iterator[MessageRow]:
+        for item in salvage([source], bad_bodies=self._bad_bodies):
             if isinstance(item, DamageRow):
                 self.losses.append(item)
                 continue
             if item.note != "crc":
                 self._salvaged.add(item)
             if not is_filler(item.message):
-                yield from self._rows(item)
+                yield from self._rows(item, broker_name)
 
-    def _rows(self, item: SalvagedRecord) -> Iterator[MessageRow]:
+    def _rows(self, item: SalvagedRecord, broker_name: str | None) -> Iterator[MessageRow]:
         message, query = item.message, self._query
         if not is_wanted(message, query):
             return
@@ -406,7 +412,7 @@ class SalvagedRows:
         except RemoteProtocolError:
             messages = [message]
         for one in messages:
-            row, _ = message_row(one, query, None, crc_ok=item.note != "crc")
+            row, _ = message_row(one, query, broker_name, crc_ok=item.note != "crc")
             self.count += 1
             yield row
 

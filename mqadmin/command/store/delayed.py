@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.framework.values import time_ms
 from mqadmin.inspector.delayed.check_points import check_points
 from mqadmin.inspector.delayed.unit_rows import ext_rows, log_rows, slot_rows
@@ -53,41 +52,9 @@ VIEWS: Final = (
     *(INSPECT_POP, INSPECT_TRANSACTION, INSPECT_STATIC),
 )
 
-_TIMES = ("begin_ms", "end_ms")
-_PLACE = ("from_offset", "to_offset")
-# Kind -> the conditions of a query that it applies.
-_APPLIED: Final[dict[str, tuple[str, ...]]] = {
-    "timerwheel": _TIMES,
-    "timerlog": (*_TIMES, *_PLACE),
-    "ext": ("topic", "queue_id", *_TIMES, *_PLACE),
-    "pop": ("topic", "queue_id", "key"),
-    "transaction": ("topic", "key", "id"),
-    "static": ("topic", "queue_id"),
-}
-_OPTIONS: Final = {
-    "topic": "--topic",
-    "queue_id": "--queue",
-    "key": "--key",
-    "id": "--id",
-    "from_offset": "--from",
-    "to_offset": "--to",
-    "begin_ms": "--since",
-    "end_ms": "--until",
-}
-
 
 def delayed_rows(store: StoreDirectory, query: Query) -> tuple[View, Iterator[Any]]:
-    """Return view and rows of the kind of ``store``; UsageFault for a condition it cannot apply."""
-    applied = _APPLIED[store.kind]
-    given = [name for name in _OPTIONS if getattr(query, name) is not None]
-    for name in given:
-        if name not in applied:
-            raise UsageFault(
-                f"{_OPTIONS[name]} does not apply to --kind {store.kind}",
-                "applicable: " + ", ".join(_OPTIONS[one] for one in applied),
-            )
-    if query.body != "none":
-        raise UsageFault(f"--body does not apply to --kind {store.kind}")
+    """Return view and rows of the kind of ``store``."""
     now_ms = time_ms("now")
     if store.kind == "timerwheel":
         return INSPECT_WHEEL, slot_rows(store, query)

@@ -9,7 +9,16 @@ from mqadmin.command.execution.status import DAMAGED
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Option, Options
 from mqadmin.command.store.damage_report import DamageReport
-from mqadmin.command.store.noun import NOUN, BodyForm, Key, Path, Queue, Raw, Topic
+from mqadmin.command.store.noun import (
+    NOUN,
+    BodyForm,
+    Key,
+    Path,
+    Queue,
+    Raw,
+    Topic,
+    refuse_raw_alone,
+)
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
@@ -71,6 +80,7 @@ def export(session: Session, given: ExportOptions) -> None:
     keeps every value. Damaged regions are reported on stderr;
     the exit status is then 7.
     """
+    refuse_raw_alone(given.body, given.raw)
     store = StoreDirectory(given.path)
     begin, end = window(session, given.begin, given.end, given.time)
     query = Query(

@@ -9,7 +9,17 @@ from mqadmin.command.framework.declare import Option, Options
 from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.inspect import INSPECT_MESSAGES
-from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
+from mqadmin.command.store.noun import (
+    NOUN,
+    BodyForm,
+    Limit,
+    Path,
+    Queue,
+    Raw,
+    Topic,
+    refuse_raw_alone,
+    stored_id,
+)
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.timeline import MAX_SEEDS, Search, find_places
 from mqadmin.inspector.query import Query
@@ -75,6 +85,7 @@ def find(session: Session, given: FindOptions) -> None:
     dead-letter messages, their ConsumeQueue units and index entries, and the op records of half
     messages. In JSON the locations are fields of each message.
     """
+    refuse_raw_alone(given.body, given.raw)
     wanted = _wanted(given)
     store = StoreDirectory(given.path)
     begin, end = window(session, given.begin, given.end, given.time)

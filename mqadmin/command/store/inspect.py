@@ -1,10 +1,10 @@
 """``mqadmin store inspect``."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from broker.errors import CorruptRecordError, RemoteProtocolError
-from mqadmin.command.execution.failure import NoResults
+from mqadmin.command.execution.failure import NoResults, UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Option, Options
@@ -20,6 +20,7 @@ from mqadmin.command.store.noun import (
     Queue,
     Raw,
     Topic,
+    refuse_raw_alone,
     stored_id,
 )
 from mqadmin.inspector.configs import config_rows
@@ -98,6 +99,26 @@ Kind = Literal[
 ]
 Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum of each body.")]
 
+_TIMES: Final = frozenset({"--since", "--until", "--time"})
+_PLACE: Final = frozenset({"--from", "--to"})
+_CRC: Final = frozenset({"--crc", "--no-crc"})
+_UNITS: Final = frozenset({"--topic", "--queue", "--key", "--id", "--limit", *_PLACE, *_TIMES})
+# Kind -> the options that it applies.
+_APPLIED: Final[dict[str, frozenset[str]]] = {
+    "commitlog": _UNITS | _CRC | {"--body", "--raw"},
+    "consumequeue": _UNITS,
+    "index": _PLACE | _TIMES | {"--topic", "--key", "--limit"},
+    "checkpoint": frozenset(),
+    "config": frozenset({"--topic", "--limit"}),
+    "state": frozenset(),
+    "timerwheel": _TIMES | {"--limit"},
+    "timerlog": _TIMES | _PLACE | {"--limit"},
+    "ext": _TIMES | _PLACE | {"--topic", "--queue", "--limit"},
+    "pop": frozenset({"--topic", "--queue", "--key", "--limit"}),
+    "transaction": frozenset({"--topic", "--key", "--id", "--limit"}),
+    "static": frozenset({"--topic", "--queue", "--limit"}),
+}
+
 
 class InspectOptions(Options):
     """Options of ``mqadmin store inspect``."""
@@ -173,11 +194,14 @@ def inspect(session: Session, given: InspectOptions) -> None:
     regions are reported on stderr with file, physical offset and length (in JSON also in errors),
     and the scan resumes at the next record. Nothing is written.
 
+    An option that a kind or --summary cannot apply is refused; index applies --topic with --key.
+
     Kinds that are contained in other files: pop lists the check points that are not revived yet
     (--key selects the group), transaction the half messages that are not decided, static the
     segments of the queues of static topics.
     """
     store = StoreDirectory(given.path, given.kind)
+    _refuse_stray(given, "commitlog" if store.kind == "auto" else store.kind)
     if given.summary:
         _summary(session, store, given.crc)
         return
@@ -200,6 +224,52 @@ def inspect(session: Session, given: InspectOptions) -> None:
         view, rows = delayed_rows(store, query)
     with DamageReport(session) as damage:
         session.emit(view, damage.apart(rows, given.limit), damage.outcome, nothing=nothing)
+
+
+def _named(given: InspectOptions) -> set[str]:
+    """Return the names of the options given on the command line that select or show rows."""
+    values = {
+        "--topic": given.topic,
+        "--queue": given.queue,
+        "--key": given.key,
+        "--id": given.message_id,
+        "--from": given.from_offset,
+        "--to": given.to_offset,
+        "--since": given.begin,
+        "--until": given.end,
+        "--time": given.time,
+        "--limit": given.limit,
+        "--body": None if given.body == "none" else given.body,
+        "--raw": given.raw or None,
+        "--no-crc" if given.crc is False else "--crc": given.crc,
+    }
+    return {name for name, value in values.items() if value is not None}
+
+
+def _refuse_stray(given: InspectOptions, kind: str) -> None:
+    """Raise UsageFault for options that the summary, or the kind, cannot apply."""
+    if given.summary and given.kind not in ("auto", "commitlog"):
+        raise UsageFault(
+            f"--summary cannot be applied with --kind {given.kind}", "it is a summary of the log"
+        )
+    form, applied = f"--kind {kind}", _APPLIED[kind]
+    if given.summary:
+        form, applied = "--summary", _CRC
+    named = _named(given)
+    stray = sorted(named - applied)
+    if stray:
+        raise UsageFault(
+            f"{', '.join(stray)} cannot be applied with {form}",
+            f"with {form}: " + (", ".join(sorted(applied)) or "none"),
+        )
+    if kind == "index" and "--topic" in named and "--key" not in named:
+        raise UsageFault(
+            "--topic cannot be applied with --kind index without --key",
+            "an entry has no topic, only a hash of topic and key",
+        )
+    refuse_raw_alone(given.body, given.raw)
+    if kind == "commitlog" and named >= {"--id", "--key"}:
+        raise UsageFault("--id and --key exclude each other", "use one of them")
 
 
 def _query(session: Session, given: InspectOptions) -> Query:

@@ -3,6 +3,7 @@
 from string import hexdigits
 from typing import Annotated, Literal
 
+from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.framework.declare import Argument, Noun, Option
 from mqadmin.command.framework.values import count, int32
 
@@ -30,6 +31,12 @@ def stored_id(text: str) -> str:
             " --key finds messages by any key or uniqKey"
         )
     return text
+
+
+def refuse_raw_alone(body: str, raw: bool) -> None:
+    """Raise UsageFault for --raw without a body."""
+    if raw and body == "none":
+        raise UsageFault("--raw applies to the body, but no body is shown", "add --body text")
 
 
 PATH_HELP = "A store directory, a folder in it, or one of its files."

@@ -14,7 +14,7 @@ from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
-from mqadmin.command.store.noun import NOUN, BodyForm, Raw, Topic
+from mqadmin.command.store.noun import NOUN, BodyForm, Raw, Topic, refuse_raw_alone
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
 from mqadmin.output.errors import ErrorReport, emit_error
@@ -269,6 +269,7 @@ def recover(
             "--damaged, --body and --raw apply to printed messages",
             "omit them: a new store contains every complete message with its body",
         )
+    refuse_raw_alone(body, raw)
     if output is None and session.dry_run:
         raise UsageFault("--dry-run requires --out", "nothing is written without it")
 

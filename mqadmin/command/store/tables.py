@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Option
 from mqadmin.command.framework.values import whole
@@ -56,6 +57,12 @@ def queue(
     minOffset is the first unit whose record is in the log, maxOffset the queue offset of the next
     message.
     """
+    bounds = {"--from": from_offset, "--to": to_offset}
+    stray = [name for name, value in bounds.items() if value is not None]
+    if stray and not units:
+        raise UsageFault(
+            f"store queue: {', '.join(stray)} cannot be applied without --units", "add --units"
+        )
     store = StoreDirectory(path)
     nothing = f"nothing in {path} matches"
     if units:
@@ -89,6 +96,11 @@ def index(
     Entries of a key may belong to another key with the same hash; 'store find' compares them with
     the records.
     """
+    if topic is not None and key is None:
+        raise UsageFault(
+            "store index: --topic cannot be applied without --key",
+            "an entry has no topic, only a hash of topic and key",
+        )
     rows: Iterator[Any] = index_rows(StoreDirectory(path), Query(topic=topic, key=key))
     if not entries and key is None:
         rows = (row for row in rows if getattr(row, "record", "file") == "file")

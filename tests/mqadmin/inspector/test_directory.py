@@ -54,6 +54,20 @@ def test_a_copied_file_under_any_name_is_known_by_its_bytes(made: Any, tmp_path:
     assert StoreDirectory(text).kind == "config"
 
 
+def test_a_single_queue_file_is_of_its_topic_and_queue(made: Any, tmp_path: Path) -> None:
+    file = made.root / "consumequeue/TopicA/0" / file_name(0)
+    copy = tmp_path / "queue.bin"
+    copy.write_bytes(file.read_bytes())
+    count = len(list(unit_rows(StoreDirectory(file))))
+    for path, query, expected in (
+        (file, Query(topic="TopicA", queue_id=0), count),
+        (file, Query(topic="TopicB"), 0),
+        (file, Query(queue_id=1), 0),
+        (copy, Query(topic="TopicA"), 0),  # only the folders of a file have the topic
+    ):
+        assert len(list(unit_rows(StoreDirectory(path), query))) == expected
+
+
 def test_a_copied_folder_of_log_files_is_a_log(made: Any, tmp_path: Path) -> None:
     folder = tmp_path / "saved"
     folder.mkdir()

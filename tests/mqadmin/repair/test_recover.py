@@ -203,3 +203,21 @@ def test_taken_messages_are_recorded_as_extents(golden_store, tmp_path: Path) ->
     assert {data for _, data in wanted} <= cut
     assert result.messages == len(wanted)
     assert result.duplicates > 10
+
+
+def test_messages_have_the_broker_name_of_their_directory(
+    golden_store, golden_expect, tmp_path: Path
+) -> None:
+    root = golden_store("normal-stop-533") / "store"
+    single = tmp_path / "single"
+    shutil.copy(log_files(root)[0], single)
+    name = golden_expect("normal-stop-533")["brokerName"]
+    for sources, names in (
+        ([root], {name}),
+        ([root / "commitlog"], {name}),
+        ([log_files(root)[0]], {name}),
+        ([single], {None}),
+        ([single, root], {None, name}),
+    ):
+        rows = list(SalvagedRows(sources, Query()))
+        assert {row.broker_name for row in rows} == names

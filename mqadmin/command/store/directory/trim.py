@@ -103,16 +103,17 @@ def trim(session: Session, given: TrimOptions) -> None:
         )
     store = StoreDirectory(given.path)
     plan = store_trim.plan_trim(store, _first_kept(session, store, given))
-    if session.dry_run or (given.output is None and not given.in_place):
+    only_plan = session.dry_run or (given.output is None and not given.in_place)
+    if only_plan:
         session.emit_one(PLAN, plan)
-        if session.dry_run:
-            session.end_dry_run()
-        else:
-            session.note("this is the plan; --in-place or --out DIR applies it")
-        return
+    if session.dry_run:
+        session.end_dry_run()
     if not plan.files:
         raise NoResults(f"{given.path}: no file to remove", "the last file is never removed")
-    _apply(session, store, plan, given)
+    if not only_plan:
+        _apply(session, store, plan, given)
+    elif not session.dry_run:
+        session.note("this is the plan; --in-place or --out DIR applies it")
 
 
 def _first_kept(session: Session, store: StoreDirectory, given: TrimOptions) -> int:

@@ -119,6 +119,64 @@ def test_conditions_narrow(mqadmin: Run, recorded: Path, words: list[str], count
     assert (done.status, len(items(done))) == (0, count)
 
 
+@pytest.mark.parametrize(
+    ("form", "words", "named"),
+    [
+        ("--summary", "--topic OrdersA", "--topic"),
+        ("--summary", "--key o-1 --queue 0 --limit 1", "--key, --limit, --queue"),
+        ("--summary", "--since -1h", "--since"),
+        ("--summary", "--time 2000-01-01..", "--time"),
+        ("--summary", "--body text", "--body"),
+        ("--kind index", "--queue 0", "--queue"),
+        ("--kind index", "--id 7F00000100002A9F0000000000000000", "--id"),
+        ("--kind index", "--key o-1 --no-crc", "--no-crc"),
+        ("--kind consumequeue", "--body text --raw", "--body, --raw"),
+        ("--kind config", "--topic OrdersA --queue 0", "--queue"),
+        ("--kind config", "--until now", "--until"),
+        ("--kind checkpoint", "--topic OrdersA", "--topic"),
+        ("--kind checkpoint", "--limit 1", "--limit"),
+        ("--kind state", "--from 0 --to 9", "--from, --to"),
+        ("--kind static", "--crc", "--crc"),
+    ],
+)
+def test_an_option_that_cannot_be_applied_is_refused(
+    mqadmin: Run, recorded: Path, form: str, words: str, named: str
+) -> None:
+    done = mqadmin("store", "inspect", str(recorded), *form.split(), *words.split())
+    assert (done.status, done.out) == (2, "")
+    assert f"{named} cannot be applied with {form}\n" in done.err
+
+
+def test_a_detected_kind_refuses_as_a_typed_one(mqadmin: Run, recorded: Path) -> None:
+    done = mqadmin("store", "inspect", str(recorded / "checkpoint"), "--topic", "OrdersA")
+    assert (done.status, done.out) == (2, "")
+    assert "--topic cannot be applied with --kind checkpoint" in done.err
+
+
+def test_the_topic_of_index_entries_needs_a_key(mqadmin: Run, recorded: Path) -> None:
+    words = ("store", "inspect", str(recorded), "--kind", "index", "--topic", "OrdersA")
+    done = mqadmin(*words)
+    assert (done.status, done.out) == (2, "")
+    assert "--topic cannot be applied with --kind index without --key" in done.err
+    rows = items(mqadmin(*words, "--key", "o-1", "-o", "json"))
+    assert [row["record"] for row in rows].count("entry") == 1
+
+
+def test_a_summary_is_of_the_log_only(mqadmin: Run, recorded: Path) -> None:
+    words = ("store", "inspect", str(recorded), "--summary", "--no-crc", "--kind")
+    assert mqadmin(*words, "commitlog").status == 0
+    done = mqadmin(*words, "index")
+    assert (done.status, done.out) == (2, "")
+    assert "--summary cannot be applied with --kind index" in done.err
+
+
+def test_an_id_and_a_key_exclude_each_other(mqadmin: Run, recorded: Path) -> None:
+    (row,) = items(mqadmin("store", "inspect", str(recorded), "--key", "o-1", "-o", "json"))
+    done = mqadmin("store", "inspect", str(recorded), "--id", row["uniqKey"], "--key", "nosuch")
+    assert (done.status, done.out) == (2, "")
+    assert "--id and --key exclude each other" in done.err
+
+
 def test_nothing_that_matches_is_a_no(mqadmin: Run, recorded: Path) -> None:
     done = mqadmin("store", "inspect", str(recorded), "--topic", "nosuch")
     assert (done.status, done.out) == (1, "")

@@ -1,5 +1,9 @@
 """The shared parameters of the noun ``store``."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from mqadmin.command.framework.nouns import load_noun
@@ -25,6 +29,17 @@ def test_long_text_is_not_repeated_in_full() -> None:
     with pytest.raises(ValueError) as caught:
         stored_id("Z" * 10_000)
     assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("verb", ["inspect", "find --time 2000-01-01..", "export", "recover"])
+def test_stored_bytes_of_no_body_are_refused(
+    mqadmin: Callable[..., Any], golden_store: Callable[..., Path], verb: str
+) -> None:
+    words = ("store", *verb.split(), str(golden_store("normal-stop-533") / "store"), "--raw")
+    done = mqadmin(*words)
+    assert (done.status, done.out) == (2, "")
+    assert "--raw applies to the body, but no body is shown" in done.err
+    assert mqadmin(*words, "--body", "hex").status == 0
 
 
 def test_only_the_documented_verbs_write() -> None:

@@ -89,3 +89,20 @@ def test_damage_on_the_way_is_status_7(mqadmin: Run, golden_store, tmp_path: Pat
     done = mqadmin("store", "export", str(root), "--out", str(tmp_path / "x"))
     assert done.status == 7
     assert mqadmin("store", "export", str(root), "-o", "ndjson").status == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("queue --from 1", "--from cannot be applied without --units"),
+        ("queue --from 1 --to 2", "--from, --to cannot be applied without --units"),
+        ("index --topic OrdersA --entries", "--topic cannot be applied without --key"),
+    ],
+)
+def test_an_option_that_cannot_be_applied_is_refused(
+    mqadmin: Run, store: Path, words: str, problem: str
+) -> None:
+    verb, *options = words.split()
+    done = mqadmin("store", verb, str(store), *options)
+    assert (done.status, done.out) == (2, "")
+    assert f"store {verb}: {problem}" in done.err

@@ -80,6 +80,17 @@ def test_the_status_is_1_if_every_file_is_kept(mqadmin: Run, store: Path, tmp_pa
     assert (done.status, (tmp_path / "out").exists()) == (1, False)
 
 
+@pytest.mark.parametrize("extra", [(), ("--dry-run",), ("--in-place", "--dry-run")])
+def test_a_plan_without_files_is_shown_with_status_1(
+    mqadmin: Run, store: Path, extra: tuple[str, ...]
+) -> None:
+    done = mqadmin("store", "trim", str(store), "--before", "2000-01-01", "-o", "json", *extra)
+    assert done.status == 1
+    assert json.loads(done.out)["files"] == []
+    assert "no file to remove" in done.err
+    assert "this is the plan" not in done.err
+
+
 def test_the_store_of_a_running_broker_is_status_4(mqadmin: Run, tmp_path: Path) -> None:
     with BlockingEmbeddedBroker(str(tmp_path / "store"), SMALL) as broker:
         send(broker, "orders", "k")
