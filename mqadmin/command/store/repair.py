@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DAMAGED, MOVED, PARTLY
-from mqadmin.command.execution.termination import interrupted_by_sigterm
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
+from mqadmin.command.store.directory.termination import interrupted_by_sigterm
 from mqadmin.command.store.noun import NOUN, BodyForm, Raw, Topic, refuse_raw_alone
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query

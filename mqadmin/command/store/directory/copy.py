@@ -5,8 +5,8 @@ from typing import Annotated
 
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DAMAGED
-from mqadmin.command.execution.termination import interrupted_by_sigterm
 from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.store.directory.termination import interrupted_by_sigterm
 from mqadmin.command.store.noun import NOUN
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.output.progress import Progress

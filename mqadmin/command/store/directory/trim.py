@@ -8,10 +8,10 @@ from typing import Annotated
 from mqadmin.command.execution.failure import NoResults, UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import MOVED
-from mqadmin.command.execution.termination import interrupted_by_sigterm
 from mqadmin.command.execution.window import local_time
 from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import time_ms, whole
+from mqadmin.command.store.directory.termination import interrupted_by_sigterm
 from mqadmin.command.store.noun import NOUN
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.output.progress import Progress

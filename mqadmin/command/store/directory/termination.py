@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does: what is not complete is removed, locks are released.
+"""SIGTERM ends a command as Ctrl-C does: incomplete files are removed, locks are released.
 
 cron, systemd and timeout(1) send it. By default it ends the process at once, so that a half copy of
 a store stays under its final name.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mqadmin.command.execution.termination import interrupted_by_sigterm
+from mqadmin.command.store.directory.termination import interrupted_by_sigterm
 
 # The audit hook sends SIGTERM when the copy opens the file of the log.
 COPY = """
