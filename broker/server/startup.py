@@ -84,7 +84,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
     """Merge command line, file and defaults; ConfigError with file, key and value."""
     if options.standalone and options.namesrv:
         raise ConfigError(
-            "--namesrv does not apply with --standalone: the broker registers with its own process",
+            "--namesrv does not apply with --standalone, which has its own name server",
             "omit one of them; --namesrv-listen sets the address of that name server",
         )
     if options.namesrv_listen and not options.standalone:

@@ -139,7 +139,8 @@ def exchange(root: Path, copy: Path, backup: Path) -> None:
         try:
             copy.rename(root)
         except BaseException:
-            backup.rename(root)
+            if not root.exists():  # an interrupt may also follow the rename
+                backup.rename(root)
             raise
     except OSError as error:
         raise StoreError(

@@ -25,7 +25,7 @@ from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.files import Output
 from mqadmin.repair.new_store import recover_store
 from mqadmin.repair.recover import recover
-from mqadmin.repair.store_repair import make_plan, repair, repair_in_place
+from mqadmin.repair.store_repair import exchange, make_plan, repair, repair_in_place
 
 LOG_FILE = 65536
 INDEX_HEAD = struct.Struct(">qqqqii")
@@ -526,6 +526,31 @@ def test_an_exchange_that_fails_half_way_is_taken_back(
         repair_in_place(plan_of(root), root.with_name("before"))
     assert fingerprint(root) == before
     assert not root.with_name("before").exists()
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_an_exchange_that_is_interrupted_leaves_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    """The interrupt comes before or after the second rename."""
+    root, copy, backup = (tmp_path / name for name in ("store", "copy", "before"))
+    root.mkdir()
+    (root / "old").touch()
+    copy.mkdir()
+    rename = Path.rename
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if path == copy:
+            if done:
+                rename(path, target)
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        exchange(root, copy, backup)
+    assert (root / "old").exists() is not done
+    assert (backup / "old").exists() is done
 
 
 def test_a_running_broker_is_not_operated_on(base_store, tmp_path: Path) -> None:
