@@ -274,6 +274,10 @@ PROSE = {
     store commands that use loops compiles them, which takes six seconds. Without a usable folder
     each of these processes compiles.
 
+    Without the loops, a start that reads 64 MiB or more of the log starts one child process for
+    each further processor, at most three, with 17 MiB each. They read the log ahead, and end before
+    the broker serves. taskset limits their number.
+
     The runtime information of the broker has vectorizedIngestState (off, waiting, loading, active,
     unavailable), the number of messages and of calls that took this path since the start
     (vectorizedIngestMessages, vectorizedIngestReads) and its share of all messages stored since the

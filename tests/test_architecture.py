@@ -293,7 +293,7 @@ LOCAL_IMPORTS: dict[str, str] = {
     "broker.filter.sql92": "7 ms; most brokers get no SQL92 subscription",
     "broker.remoting.protocol.body.base": "28 ms; loaded with the first body type",
     "broker.store.format.vectorized": "imports numpy, and numba if it is installed (460 ms)",
-    "broker.store.recovery.vectorized_dispatcher": "imports numpy; only for long scans",
+    "broker.store.recovery.runs.vectorized_dispatcher": "imports numpy; only for long scans",
     "mqadmin.inspector.export.arrow": "imports pyarrow",
     "mqadmin.inspector.verify.vectorized": "imports numpy; only where it is installed",
     "mqadmin.output.forms": "20 to 110 ms; only with -o yaml, csv, markdown",

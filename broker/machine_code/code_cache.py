@@ -48,7 +48,7 @@ SOURCES: Final = (
     "server/ingest/scanning",
     "store/format",
     "store/ingest",
-    "store/recovery/vectorized_index.py",
+    "store/recovery/runs/vectorized_index.py",
 )
 """Modules and packages below ``broker`` that the loops take code or constants from."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.store.recovery.log_scan import LogScan
-from broker.store.recovery.run_dispatcher import DispatchedRun, RunDispatcher
+from broker.store.recovery.runs.run_dispatcher import DispatchedRun, RunDispatcher
 
 PREPARED, COMMIT, ROLLBACK = 4, 8, 12
 TOPICS = ["TopicA", "TopicB", "%RETRY%group", SCHEDULE_TOPIC, "Größe"]

@@ -16,10 +16,10 @@ non-standard size :func:`probe_slot_count` derives them.
 **Source:** RocketMQ ``IndexFile``, ``IndexHeader``, ``IndexService``.
 """
 
+import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from struct import Struct
 from typing import Final, NamedTuple
 
 from broker.common.java import INT32_MAX, extend_hash, key_hash_prefix
@@ -111,7 +111,7 @@ _SHORTS: Final = _lane_mask(4, 2)
 _INTS: Final = _lane_mask(8, 4)
 _INTS_OF_16: Final = _lane_mask(16, 4)
 _INTS_OF_32: Final = _lane_mask(32, 4)
-_LOW_INTS: Final = Struct(f">{_LANE - 4}xI").iter_unpack
+_ONES: Final = _lane_mask(_LANE, 1) // 255
 
 
 class IndexHeader(NamedTuple):
@@ -193,16 +193,21 @@ def key_hashes(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
     sums = (sums >> 32 & _INTS) * _POWERS[4] + (sums & _INTS)
     sums = (sums >> 64 & _INTS_OF_16) * _POWERS[8] + (sums & _INTS_OF_16)
     sums = (sums >> 128 & _INTS_OF_32) * _POWERS[16] + (sums & _INTS_OF_32)
-    low = _LOW_INTS(sums.to_bytes(len(joined), "big"))
-    if len(lengths) == 1 and prefixes.count(prefixes[0]) == count:
-        before = prefixes[0] * _POWERS[lengths.pop()]
-        values = [(value + before) & _MASK for (value,) in low]
-    else:
-        values = [
-            (value + prefix * _POWERS[len(key)]) & _MASK
-            for (value,), prefix, key in zip(low, prefixes, keys, strict=True)
-        ]
+    uniform = len(lengths) == 1 and prefixes.count(prefixes[0]) == count
+    if uniform:
+        ones = _ONES >> (_KEYS_AT_ONCE - count) * _LANE * 8
+        sums += (prefixes[0] * _POWERS[lengths.pop()] & _MASK) * ones
+    low = array("i", sums.to_bytes(len(joined), "big"))[_LANE // 4 - 1 :: _LANE // 4]
+    if sys.byteorder == "little":
+        low.byteswap()
     # As in key_hash: the absolute value of an int, 0 for the lowest.
+    if uniform:
+        hashes = list(map(abs, low))
+        return hashes if max(hashes) <= INT32_MAX else [hashed & INT32_MAX for hashed in hashes]
+    values = [
+        (value + prefix * _POWERS[len(key)]) & _MASK
+        for value, prefix, key in zip(low, prefixes, keys, strict=True)
+    ]
     return [value if value <= INT32_MAX else (_MASK + 1 - value) & INT32_MAX for value in values]
 
 

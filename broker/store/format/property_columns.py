@@ -35,11 +35,32 @@ SEEN: Final = 8
 patterns: Final[dict[tuple[bytes, ...], "re.Pattern[bytes] | int"]] = {}
 
 
-class PropertyColumns(NamedTuple):
-    """Of each string its message keys and its TAGS (empty without)."""
+class PropertyColumns:
+    """``tags``: the TAGS of each string (empty without).
 
-    keys: list[list[bytes]]
-    tags: list[bytes]
+    ``words``: the message keys as columns, if every string has as many as there are columns; else
+    None.
+    """
+
+    __slots__ = ("_keys", "tags", "words")
+
+    def __init__(
+        self,
+        tags: list[bytes],
+        words: tuple[Sequence[bytes], ...] | None,
+        keys: list[list[bytes]] | None = None,
+    ) -> None:
+        self.tags = tags
+        self.words = words
+        self._keys = keys
+
+    @property
+    def keys(self) -> list[list[bytes]]:
+        """The message keys of each string."""
+        if self._keys is None:
+            assert self.words
+            self._keys = list(map(list, zip(*self.words, strict=True)))
+        return self._keys
 
 
 class _Places(NamedTuple):
@@ -81,7 +102,9 @@ def peek_columns(properties: Sequence[bytes]) -> PropertyColumns:
             columns = _columns(properties, _MARKS[:2], same_length=same_length)
         columns = columns or _columns(properties, _MARKS, same_length=same_length)
     return columns or PropertyColumns(
-        [peek_message_keys(one) for one in properties], [peek_tags(one) for one in properties]
+        [peek_tags(one) for one in properties],
+        None,
+        [peek_message_keys(one) for one in properties],
     )
 
 
@@ -104,14 +127,14 @@ def _split(properties: Sequence[bytes]) -> PropertyColumns | None:
 def _of_values(values: Sequence[Sequence[bytes]], places: _Places, count: int) -> PropertyColumns:
     """The columns of ``count`` strings, given each of their values."""
     uniq_key, keys, tags, tag = places
-    return PropertyColumns(
-        _message_keys(
-            values[uniq_key] if uniq_key is not None else None,
-            values[keys] if keys is not None else None,
-            count,
-        ),
-        list(values[tags]) if tags is not None else [tag] * count,
-    )
+    tags_of_each = list(values[tags]) if tags is not None else [tag] * count
+    words = tuple(values[place] for place in (uniq_key, keys) if place is not None)
+    if keys is not None and b" " in b"".join(values[keys]):
+        several = list(map(_words, values[keys]))
+        if uniq_key is not None:
+            several = [[key, *more] for key, more in zip(values[uniq_key], several, strict=True)]
+        return PropertyColumns(tags_of_each, None, several)
+    return PropertyColumns(tags_of_each, words, None if words else [[] for _ in range(count)])
 
 
 def _columns(
@@ -163,21 +186,6 @@ def _pattern(parts: tuple[bytes, ...]) -> "re.Pattern[bytes] | None":
         return None
     compiled = patterns[parts] = re.compile(_VALUE.join(map(re.escape, parts)))
     return compiled
-
-
-def _message_keys(
-    uniq_keys: Sequence[bytes] | None, keys: Sequence[bytes] | None, count: int
-) -> list[list[bytes]]:
-    """The message keys of ``count`` messages, given the values of UNIQ_KEY and KEYS."""
-    if keys is None:
-        return [[key] for key in uniq_keys] if uniq_keys else [[] for _ in range(count)]
-    if b" " not in b"".join(keys):
-        one_each = (uniq_keys, keys) if uniq_keys else (keys,)
-        return list(map(list, zip(*one_each, strict=True)))
-    words = list(map(_words, keys))
-    if uniq_keys is None:
-        return words
-    return [[key, *more] for key, more in zip(uniq_keys, words, strict=True)]
 
 
 def _words(keys: bytes) -> list[bytes]:

@@ -7,6 +7,7 @@ header does not count: see :func:`repair_slots`.
 **Source:** RocketMQ IndexFile, IndexHeader.
 """
 
+import sys
 from array import array
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,14 @@ _WRITE_SLOT: Final = SLOT_STRUCT.pack_into
 _READ_ENTRY: Final = ENTRY_STRUCT.unpack_from
 _WRITE_ENTRY: Final = ENTRY_STRUCT.pack_into
 _PACK_ENTRY: Final = ENTRY_STRUCT.pack
+
+
+def _big_endian(values: Iterable[int]) -> "array[int]":
+    """Slots with the byte order of the file as ints with that of the machine, or the reverse."""
+    slots = array("i", values)
+    if sys.byteorder == "little":
+        slots.byteswap()
+    return slots
 
 
 class IndexFile:
@@ -193,10 +202,31 @@ class IndexFile:
         self._add_many(key_hashes(prefixes, words), offsets, store_timestamps)
         return True
 
+    def put_entries(
+        self, hashes: Sequence[int], offsets: Sequence[int], store_timestamps: Sequence[int]
+    ) -> int:
+        """Add entries by hash, as far as they fit; return their number.
+
+        Each argument has one element per entry; the physical offsets ascend.
+        """
+        room = min(len(hashes), self.max_entries - self.count)
+        if room <= 0:
+            return 0
+        first = 0
+        if self.count <= 1:
+            # As in put_keys: the first entry counts from the end of the previous file.
+            self._add_many(hashes[:1], offsets[:1], store_timestamps[:1])
+            self.begin_physical_offset = offsets[0]
+            self.begin_timestamp = store_timestamps[0]
+            first = 1
+        if first < room:
+            self._add_many(hashes[first:room], offsets[first:room], store_timestamps[first:room])
+        return room
+
     def _add_many(
         self, hashes: Sequence[int], offsets: Sequence[int], store_timestamps: Sequence[int]
     ) -> None:
-        """Add entries that fit to a file that has one; most of the work is in calls from map.
+        """Add entries that fit; most of the work is in calls from map.
 
         All entries are written before the first slot refers to one of them.
         """
@@ -207,22 +237,23 @@ class IndexFile:
         else:
             of_stamp = {stored: self._seconds(stored) for stored in set(store_timestamps)}
             seconds = map(of_stamp.__getitem__, store_timestamps)
-        slots_at = [HEADER_SIZE + hashed % slots * SLOT_SIZE for hashed in hashes]
-        entries = range(count, count + len(hashes))
-        previous = [
-            entry if 0 < entry < count else 0
-            for (entry,) in map(_READ_SLOT, repeat(mapping), slots_at)
-        ]
-        if len(set(slots_at)) != len(slots_at):  # chains of entries that are added now
-            newest: dict[int, int] = {}
-            for number, slot_at in enumerate(slots_at):
-                previous[number] = newest.get(slot_at, previous[number])
-                newest[slot_at] = count + number
-        begin = self._entries_at + count * ENTRY_SIZE
-        mapping[begin : begin + len(hashes) * ENTRY_SIZE] = b"".join(
-            map(_PACK_ENTRY, hashes, offsets, seconds, previous)
-        )
-        deque(map(_WRITE_SLOT, repeat(mapping), slots_at, entries), 0)
+        numbers = [hashed % slots for hashed in hashes]
+        with memoryview(mapping) as view, view[HEADER_SIZE : self._entries_at].cast("i") as table:
+            previous = [
+                entry if 0 < entry < count else 0
+                for entry in _big_endian(map(table.__getitem__, numbers))
+            ]
+            if len(set(numbers)) != len(numbers):  # chains of entries that are added now
+                newest: dict[int, int] = {}
+                for place, number in enumerate(numbers):
+                    previous[place] = newest.get(number, previous[place])
+                    newest[number] = count + place
+            begin = self._entries_at + count * ENTRY_SIZE
+            mapping[begin : begin + len(hashes) * ENTRY_SIZE] = b"".join(
+                map(_PACK_ENTRY, hashes, offsets, seconds, previous)
+            )
+            entries = _big_endian(range(count, count + len(hashes)))
+            deque(map(table.__setitem__, numbers, entries), 0)
         self.used_slots += previous.count(0)
         self.count = count + len(hashes)
         self.end_physical_offset = offsets[-1]

@@ -204,6 +204,20 @@ class IndexService:
             if message[1]:
                 self.put_keys(*message)
 
+    def put_entries(
+        self, hashes: Sequence[int], offsets: Sequence[int], store_timestamps: Sequence[int]
+    ) -> None:
+        """Add entries by hash: each argument has one element per entry, and offsets ascend.
+
+        For recovery, which has no messages to queue: DiskFullError if a further file cannot be
+        created; entries added before remain. All entries are of records after the last indexed one.
+        """
+        done = 0
+        while done < len(hashes):
+            done += self.writable().put_entries(
+                hashes[done:], offsets[done:], store_timestamps[done:]
+            )
+
     def _wait(self, entry: _Waiting, error: DiskFullError) -> None:
         if self.on_no_space is None:
             raise error

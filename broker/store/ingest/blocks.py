@@ -11,7 +11,7 @@ from broker.store.dispatch.block import QueueUnits, RecordBlock
 from broker.store.dispatch.request import PendingRecord
 from broker.store.format.consumequeue import UNIT_SIZE
 from broker.store.ingest import columns as col
-from broker.store.recovery.vectorized_index import put_entries
+from broker.store.recovery.runs.vectorized_index import put_entries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -48,12 +48,14 @@ from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE, MappedFile
 from broker.store.recovery.progress import MIB, Progress
 from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
-from broker.store.recovery.run_dispatcher import RunDispatcher
+from broker.store.recovery.runs.encoded_run import ReadOptions
+from broker.store.recovery.runs.parallel_run_reader import ParallelRunReader, process_count
+from broker.store.recovery.runs.run_dispatcher import LocalRunReader, RunDispatcher
 from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import FoundDamage, RecoveryReport
 
 if TYPE_CHECKING:
-    from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
+    from broker.store.recovery.runs.vectorized_dispatcher import VectorizedDispatcher
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +66,9 @@ PAGE_OUT_BYTES: Final = 16 << 20
 # is not in the cache, that is true of scans COMPILING_FACTOR times as long.
 VECTORIZED_FROM_BYTES: Final = 32 << 20
 COMPILING_FACTOR: Final = 128
+# Without the compiled loops, longer scans are read by several processes: to start one takes as long
+# as 16 MiB.
+PARALLEL_FROM_BYTES: Final = 64 << 20
 _PROBE_BYTES: Final = 4096
 _FEW_RECORDS: Final = 16
 _MAX_SLOW: Final = 4096
@@ -85,10 +90,12 @@ class LogScan:
     ``trusted_from`` is a physical offset from which the first position without a record is the end
     of the log: no record can have been stored after it. ``last_timestamp`` is the newest
     storeTimestamp read. With ``power_failed`` single sectors of records may be missing.
-    Scans of at least ``vectorized_from_bytes`` bytes use the compiled loops.
+    Scans of at least ``vectorized_from_bytes`` bytes use the compiled loops, without these those of
+    at least ``parallel_from_bytes`` several processes.
     """
 
     vectorized_from_bytes = VECTORIZED_FROM_BYTES
+    parallel_from_bytes = PARALLEL_FROM_BYTES
 
     def __init__(
         self,
@@ -111,19 +118,18 @@ class LogScan:
         self._progress = Progress("", 0, 0, MIB)
         self._began = 0
         self._paged = -1
-        # With LMQ a record can have units in several queues: each is dispatched by itself.
         self._dispatcher: RunDispatcher | VectorizedDispatcher | None = None
         self._vectorize_from: int | None = None
-        if not reput.lmq_enabled:
-            self._dispatcher = RunDispatcher(reput)
-            self._vectorize_from = self.vectorized_from_bytes
+        self._parallel = False
+        # With LMQ a record can have units in several queues: each is dispatched by itself.
+        self._in_runs = not reput.lmq_enabled
         # Records to read one by one before the next attempt to dispatch a run.
         self._slow_records = 0
         self._slow_next = _FEW_RECORDS
 
     def dispatch_in_order(self) -> None:
         """Add units strictly in log order: no runs of records, whose queues are added in turn."""
-        self._dispatcher = self._vectorize_from = None
+        self._in_runs = False
 
     def run(self, start: int) -> int:
         """Scan and dispatch from physical offset ``start``; return the end of the log."""
@@ -134,7 +140,13 @@ class LogScan:
         validator = self._reput.validator = QueueOffsetValidator(
             self._reput.append_repaired, self._mismatched
         )
-        end = self._run(start)
+        if self._in_runs:
+            self._dispatcher = RunDispatcher(self._reput, LocalRunReader(self._options))
+            self._vectorize_from = self.vectorized_from_bytes
+        try:
+            end = self._run(start)
+        finally:
+            self._replace_dispatcher(None)
         validator.finish(
             something_lost=bool(self._report.damaged_regions), log_min=self._log.min_offset
         )
@@ -201,6 +213,14 @@ class LogScan:
                 else:
                     position = self._next_start(file, position + 1)
             file.page_out()
+
+    @property
+    def _options(self) -> ReadOptions:
+        index = self._reput.index
+        indexed_to: int | None = None
+        if index is not None:
+            indexed_to = index.files[-1].end_physical_offset if index.files else -1
+        return ReadOptions(self.check_crc, self.power_failed, indexed_to)
 
     def _mismatched(self, request: DispatchRequest, code: int, queue_offset: int) -> None:
         """Append a unit for a record with a corrupt queue offset and mark the record as damaged."""
@@ -278,7 +298,7 @@ class LogScan:
         return end, True
 
     def _advance_to(self, file: MappedFile, position: int) -> None:
-        """Every few MiB: log the progress, release pages, load the loops if that pays off."""
+        """Every few MiB: log the progress, release pages, take a faster path if that pays off."""
         if self._paged >= 0 and file.start + position - self._paged < PAGE_OUT_BYTES:
             return
         self._paged = file.start + position
@@ -287,17 +307,39 @@ class LogScan:
         least = self._vectorize_from
         if least is not None and self._is_long(least):
             self._vectorize_from = self._vectorize(least)
+        if (
+            not self._parallel
+            and isinstance(self._dispatcher, RunDispatcher)
+            and self._is_long(self.parallel_from_bytes)
+        ):
+            self._read_in_parallel()
+
+    def _read_in_parallel(self) -> None:
+        """Let other processes read the log ahead, if there are processors for them."""
+        self._parallel = True
+        processes = process_count()
+        if processes > 0:
+            files = self._log.files.files
+            reader = ParallelRunReader(files, self._paged, self._options, processes)
+            self._replace_dispatcher(RunDispatcher(self._reput, reader))
+
+    def _replace_dispatcher(
+        self, dispatcher: "RunDispatcher | VectorizedDispatcher | None"
+    ) -> None:
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+        self._dispatcher = dispatcher
 
     def _vectorize(self, reached: int) -> int | None:
         """Load the compiled loops; return after how many bytes to try again, None for never."""
         if not compiled():
             return None
-        from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
+        from broker.store.recovery.runs.vectorized_dispatcher import VectorizedDispatcher
 
         later = self.vectorized_from_bytes * COMPILING_FACTOR
         if reached < later and not VectorizedDispatcher.code_is_kept():
             return later
-        self._dispatcher = VectorizedDispatcher(self._reput)
+        self._replace_dispatcher(VectorizedDispatcher(self._reput, self._options))
         return None
 
     def _is_long(self, least: int) -> bool:
@@ -324,16 +366,10 @@ class LogScan:
         if self._slow_records > 0:
             self._slow_records -= 1
             return position
-        run = self._dispatcher.dispatch_run(
-            file,
-            position,
-            self._reput.validator,
-            check_crc=self.check_crc,
-            power_failed=self.power_failed,
-        )
-        if run.records < _FEW_RECORDS:
+        run = self._dispatcher.dispatch_run(file, position, self._reput.validator)
+        if run.records < _FEW_RECORDS and run.interrupted:
             self._slow_records = self._slow_next = min(2 * self._slow_next, _MAX_SLOW)
-        else:
+        elif run.records >= _FEW_RECORDS:
             self._slow_next = _FEW_RECORDS
         if run.records:
             self._previous_timestamp = run.last_timestamp

@@ -95,9 +95,9 @@ def test_rows_are_those_of_single_records(
         change(data, rng)
         content = bytes(data)
         options = {"check_crc": check_crc, "power_failed": power_failed}
-        assert read_rows(content, (0, len(content)), BASE, 99, **options) == one_by_one(
-            content, **options
-        )
+        assert read_rows(
+            content, (0, len(content), len(content)), BASE, 99, **options
+        ) == one_by_one(content, **options)
 
 
 def test_rows_are_limited_in_number_and_continue_at_the_position_after_them(rng) -> None:
@@ -107,17 +107,29 @@ def test_rows_are_limited_in_number_and_continue_at_the_position_after_them(rng)
     found: list[DispatchRow] = []
     position = 0
     while position < end:
-        rows, position = read_rows(content, (position, len(content)), BASE, 3, **options)
+        rows, position = read_rows(
+            content, (position, len(content), len(content)), BASE, 3, **options
+        )
         assert 0 < len(rows) <= 3
         found += rows
     assert found == expected
+
+
+def test_the_last_row_starts_before_the_given_position(rng) -> None:
+    content = bytes(random_file(rng, 12))
+    options = {"check_crc": True, "power_failed": True}
+    expected, end = one_by_one(content, **options)
+    for stop in range(0, end + 1, 7):
+        rows, position = read_rows(content, (0, stop, len(content)), BASE, 99, **options)
+        assert rows == [row for row in expected if row[0] < BASE + stop]
+        assert position == sum(row[1] for row in rows)
 
 
 @pytest.mark.parametrize("left", range(0, 200, 9))
 def test_the_end_of_a_file_ends_the_rows(rng, left: int) -> None:
     content = bytes(random_file(rng, 3))[: left - SECTOR_SIZE]
     rows, position = read_rows(
-        content, (0, len(content)), BASE, 9, check_crc=True, power_failed=True
+        content, (0, len(content), len(content)), BASE, 9, check_crc=True, power_failed=True
     )
     expected, end = one_by_one(content, check_crc=True, power_failed=True)
     assert rows == expected[: len(rows)]
@@ -128,7 +140,7 @@ def test_the_bytes_of_topics_and_properties_are_limited(rng, monkeypatch) -> Non
     monkeypatch.setattr(dispatch_rows, "MAX_TEXT_BYTES", 1000)
     content = bytes(random_file(rng, 40))
     options = {"check_crc": True, "power_failed": True}
-    rows, _ = read_rows(content, (0, len(content)), BASE, 99, **options)
+    rows, _ = read_rows(content, (0, len(content), len(content)), BASE, 99, **options)
     expected, _ = one_by_one(content, **options)
     assert rows == expected[: len(rows)]
     assert 0 < len(rows) < len(expected)

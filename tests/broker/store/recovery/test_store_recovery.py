@@ -12,8 +12,9 @@ from broker.store.dispatch.reput import ReputService
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import check_record
 from broker.store.message_store import PutMessageStatus
-from broker.store.recovery import log_scan, run_dispatcher
-from broker.store.recovery.run_dispatcher import DispatchedRun, RunDispatcher
+from broker.store.recovery import log_scan
+from broker.store.recovery.runs import encoded_run
+from broker.store.recovery.runs.run_dispatcher import DispatchedRun, RunDispatcher
 from broker.store.recovery.store_manifest import NAME as QUEUE_ENDS
 from broker.store.recovery.store_recovery import SYNC_FAILED
 from tests.support.killed_dispatch import Killed, killed_at_write
@@ -711,7 +712,7 @@ def test_a_kill_during_recovery_loses_no_unit(
     stores, inner, monkeypatch, rows: int, lose, index: int, keys: bool
 ):
     """Each start is killed at a later write, and the next one continues with its files."""
-    monkeypatch.setattr(run_dispatcher, "ROWS", rows)
+    monkeypatch.setattr(encoded_run, "ROWS", rows)
     config = stores.config(
         mapped_file_size_commit_log=16_384,
         message_index_enable=index > 0,

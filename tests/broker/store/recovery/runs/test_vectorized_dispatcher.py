@@ -15,8 +15,8 @@ from tests.support.lossy_recovery import LOSSES, assert_the_same, count_runs, fi
 
 pytest.importorskip("numba", reason="the compiled loops need the extra 'fast'")
 
-from broker.store.recovery import vectorized_dispatcher
-from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
+from broker.store.recovery.runs import vectorized_dispatcher
+from broker.store.recovery.runs.vectorized_dispatcher import VectorizedDispatcher
 
 
 @pytest.mark.parametrize("rows", [3, 50, 8192])

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from broker.store.recovery import run_dispatcher
 from broker.store.recovery.log_scan import LogScan
-from broker.store.recovery.run_dispatcher import RunDispatcher
+from broker.store.recovery.runs import encoded_run
+from broker.store.recovery.runs.run_dispatcher import RunDispatcher
 from tests.support.lossy_recovery import LOSSES, assert_the_same, count_runs
 
 
@@ -17,7 +17,7 @@ def test_runs_leave_the_same(
 ):
     def runs(patch: pytest.MonkeyPatch) -> list[int]:
         patch.setattr(LogScan, "vectorized_from_bytes", 1 << 60)
-        patch.setattr(run_dispatcher, "ROWS", rows)
+        patch.setattr(encoded_run, "ROWS", rows)
         return count_runs(patch, RunDispatcher)
 
     assert_the_same(stores, inner, tmp_path, rng, monkeypatch, lose, runs)

@@ -9,7 +9,7 @@ import numpy as np
 from broker.store.format.indexfile import key_hash
 from broker.store.index.index_service import IndexService
 from broker.store.logfile.disk import Disk
-from broker.store.recovery.vectorized_index import put_entries
+from broker.store.recovery.runs.vectorized_index import put_entries
 
 PREFIX = 77
 ENTRIES = 30
