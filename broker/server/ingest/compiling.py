@@ -67,7 +67,7 @@ class CompilingChild:
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
-        self.arguments = [sys.executable, "-m", "broker.server.ingest.warm_up"]
+        self.arguments = [sys.executable, "-P", "-m", "broker.server.ingest.warm_up"]
         self.on_started: Callable[[], None] = lambda: None
         self._stopped = threading.Event()
         self._running: subprocess.Popen[bytes] | None = None

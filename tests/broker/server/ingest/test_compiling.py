@@ -27,6 +27,18 @@ def test_the_child_fills_the_given_folder_with_private_files(monkeypatch, tmp_pa
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o700
 
 
+def test_the_child_runs_no_code_of_the_current_folder(monkeypatch, tmp_path: Path) -> None:
+    (tmp_path / "broker").mkdir()
+    (tmp_path / "broker" / "__init__.py").write_text("open('run', 'x')")
+    monkeypatch.chdir(tmp_path)
+    child = compiling.CompilingChild(tmp_path)
+    *options, module = child.arguments
+    assert module == "broker.server.ingest.warm_up"
+    monkeypatch.setattr(child, "arguments", [*options, "broker.errors"])
+    child.run()
+    assert not (tmp_path / "run").exists()
+
+
 def test_other_threads_get_the_interpreter_lock_often_while_code_is_loaded() -> None:
     before = sys.getswitchinterval()
     with compiling.short_turns():

@@ -164,6 +164,16 @@ def test_segments_without_runs_are_read_by_the_scan(files, monkeypatch):
     moved.rename(folder)
 
 
+def test_processes_run_no_code_of_the_current_folder(files, monkeypatch, tmp_path: Path):
+    (tmp_path / "broker").mkdir()
+    (tmp_path / "broker" / "__init__.py").write_text("open('run', 'x')")
+    monkeypatch.chdir(tmp_path)
+    reader = ParallelRunReader(files, 0, OPTIONS, 2)
+    read_all(reader, files)
+    assert reader.segments_received > 0
+    assert not (tmp_path / "run").exists()
+
+
 CHILD = """
 import sys, time
 from pathlib import Path
