@@ -119,7 +119,7 @@ class _Process:
         except BlockingIOError:
             return None
         if not data:
-            raise ConnectionError("it has ended")
+            raise ConnectionError("end of its output")
         self._answer += data
         if len(self._answer) < ANSWER.size:
             return None
@@ -158,7 +158,7 @@ class ParallelRunReader:
         try:
             self._start(processes, setup.packed())
         except OSError as error:
-            _log.warning("recovery: no further process reads the log ahead: %s", error)
+            _log.warning("recovery: no child process reads the log ahead: %s", error)
 
     def _start(self, processes: int, setup: bytes) -> None:
         """Start the processes, with the memory that they share."""
@@ -287,7 +287,7 @@ class ParallelRunReader:
 
     def _lose(self, process: _Process, error: OSError) -> None:
         """End a process that failed; the scan encodes its segments."""
-        _log.warning("recovery: a process that reads the log ahead is ended: %s", error)
+        _log.warning("recovery: a child process failed, the scan reads its part: %s", error)
         self._processes.remove(process)
         for segment, slot in process.segments:
             segment.runs = {}
