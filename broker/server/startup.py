@@ -39,7 +39,7 @@ OWN_NAME_SERVER: Final = format_address(daemon.LOOPBACK, 9876)
 
 def argument_parser() -> argparse.ArgumentParser:
     """Return the parser for the options of mqbroker."""
-    parser = argparse.ArgumentParser(
+    parser = daemon.OptionParser(
         prog="mqbroker",
         description="RocketMQ broker: stores messages and hands them to consumers.",
         epilog="example: mqbroker --standalone --store ./store",

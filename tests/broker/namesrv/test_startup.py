@@ -103,6 +103,10 @@ def test_wrong_options_are_status_2(tmp_path: Path, capsys) -> None:
     with pytest.raises(SystemExit) as caught:
         startup.main(["--no-such-option"])
     assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: unrecognized arguments: --no-such-option\n"
+        "hint: mqnamesrv --help lists the options\n"
+    )
 
 
 @pytest.mark.usefixtures("event_loop_name")

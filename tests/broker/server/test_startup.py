@@ -133,6 +133,16 @@ class TestMain:
         assert startup.main(list(words)) == daemon.STATUS_USAGE
         assert capsys.readouterr().err.startswith("error: ")
 
+    @pytest.mark.parametrize("words", [["--nosuch"], ["--store"], ["--log-level", "LOUD"]])
+    def test_a_wrong_option_has_one_reason_and_a_next_step(self, words, capsys) -> None:
+        with pytest.raises(SystemExit) as end:
+            startup.main(words)
+        assert end.value.code == daemon.STATUS_USAGE
+        error, hint = capsys.readouterr().err.splitlines()
+        assert error.startswith("error: ")
+        assert words[0] in error
+        assert hint == "hint: mqbroker --help lists the options"
+
     def test_version(self, capsys) -> None:
         with pytest.raises(SystemExit) as end:
             startup.main(["--version"])
