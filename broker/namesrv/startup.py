@@ -126,6 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run mqnamesrv; returns its exit status."""
     options = argument_parser().parse_args(argv)
     try:
+        daemon.refuse_print_and_check(options)
         settings = read_settings(options.config)
         daemon.configure_logging(
             daemon.LogOptions(

@@ -169,6 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status."""
     options = argument_parser().parse_args(argv)
     try:
+        daemon.refuse_print_and_check(options)
         settings = read_settings(options)
         daemon.configure_logging(
             daemon.LogOptions(

@@ -178,6 +178,12 @@ class OptionParser(argparse.ArgumentParser):
         self.exit(report(ConfigError(message, f"{self.prog} --help lists the options")))
 
 
+def refuse_print_and_check(options: argparse.Namespace) -> None:
+    """Raise ConfigError if both ``--print-config`` and ``--check`` are given: each ends the run."""
+    if options.print_config and options.check:
+        raise ConfigError("-p prints the settings and --check checks them", "omit one of them")
+
+
 def add_log_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the log options common to all daemons."""
     parser.add_argument(

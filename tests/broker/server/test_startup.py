@@ -143,6 +143,12 @@ class TestMain:
         assert words[0] in error
         assert hint == "hint: mqbroker --help lists the options"
 
+    def test_settings_are_printed_or_checked(self, capsys) -> None:
+        assert startup.main(["-p", "--check"]) == daemon.STATUS_USAGE
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.splitlines()[0] == "error: -p prints the settings and --check checks them"
+
     def test_version(self, capsys) -> None:
         with pytest.raises(SystemExit) as end:
             startup.main(["--version"])
