@@ -31,6 +31,7 @@ from broker.errors import ConfigError
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
 DEFAULT_TIMEOUT = "10s"
+TIMEOUT_HINT = "write it like 500ms, 10s or 5m"
 
 FILE_LIMIT_BYTES = 64 * 1024 * 1024  # a file named on a command line is read into memory
 
@@ -178,11 +179,11 @@ class Settings:
         try:
             timeout_ms = parse_duration_ms(str(effective.value))
         except (ValueError, ConfigError) as error:
-            raise ConfigError(
-                f"timeout ({effective.origin}): {error}", "write it like 500ms, 10s or 5m"
-            ) from error
+            raise ConfigError(f"timeout ({effective.origin}): {error}", TIMEOUT_HINT) from error
         if timeout_ms <= 0:
-            raise ConfigError(f"timeout ({effective.origin}): it must be longer than 0")
+            raise ConfigError(
+                f"timeout ({effective.origin}): it must be longer than 0", TIMEOUT_HINT
+            )
         return timeout_ms
 
     @property
@@ -366,7 +367,10 @@ def _flag_value(setting: Setting, text: str) -> bool | None:
         return True
     if word in ("0", "false", "no", "off"):
         return None
-    raise ConfigError(f"environment {setting.env}: {text!r:.80} is not true or false")
+    raise ConfigError(
+        f"environment {setting.env}: {text!r:.80} is not true or false",
+        f"write true or false, or unset {setting.env}",
+    )
 
 
 class Contexts:

@@ -6,7 +6,7 @@ paragraph ends at an empty line; ``- `` starts an item of a list. Figures were m
 """
 
 DAEMON_STATUSES = [
-    ("0", "stopped in order; with -p and --check: the settings and the store can be used"),
+    ("0", "stopped in order; with -p or --check: the settings and the store can be used"),
     ("1", "another error"),
     ("2", "an option, a setting or a configuration file cannot be used"),
     ("3", "an address cannot be listened on"),

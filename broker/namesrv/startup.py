@@ -34,7 +34,7 @@ OPEN_FILES_SPARE = 1_000
 
 def argument_parser() -> argparse.ArgumentParser:
     """Return the argument parser of mqnamesrv."""
-    parser = argparse.ArgumentParser(
+    parser = daemon.OptionParser(
         prog="mqnamesrv",
         description="RocketMQ name server: keeps the routes that brokers register.",
         epilog="example: mqnamesrv -c namesrv.conf --listen 0.0.0.0:9876 --log-dir /var/log/mq",
@@ -126,6 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run mqnamesrv; returns its exit status."""
     options = argument_parser().parse_args(argv)
     try:
+        daemon.refuse_print_and_check(options)
         settings = read_settings(options.config)
         daemon.configure_logging(
             daemon.LogOptions(

@@ -39,7 +39,7 @@ OWN_NAME_SERVER: Final = format_address(daemon.LOOPBACK, 9876)
 
 def argument_parser() -> argparse.ArgumentParser:
     """Return the parser for the options of mqbroker."""
-    parser = argparse.ArgumentParser(
+    parser = daemon.OptionParser(
         prog="mqbroker",
         description="RocketMQ broker: stores messages and hands them to consumers.",
         epilog="example: mqbroker --standalone --store ./store",
@@ -169,6 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status."""
     options = argument_parser().parse_args(argv)
     try:
+        daemon.refuse_print_and_check(options)
         settings = read_settings(options)
         daemon.configure_logging(
             daemon.LogOptions(

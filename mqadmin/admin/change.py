@@ -106,7 +106,7 @@ def creation_plan(
 
     ``found`` are the targets with the present configuration, None if there is no such object;
     ``change`` returns the change of one target. ClientError if a target has the object, unless
-    ``if_not_exists``.
+    ``if_not_exists``: then it is left unchanged, and a warning names its settings that differ.
     """
     existing = [target.label for target, config in found if config is not None]
     if existing and not if_not_exists:
@@ -115,7 +115,22 @@ def creation_plan(
             f"mqadmin {noun} update changes it, --if-not-exists leaves it unchanged",
         )
     changes = [change(target, config) for target, config in found]
-    return Plan(kind=f"{noun}.create", subject=name, changes=changes, errors=errors)
+    warnings = [
+        f"{noun} {name} exists on {target.label} and is left unchanged: {text}"
+        for (target, config), kept in zip(found, changes, strict=True)
+        if config is not None and (text := _unlike(kept.before, change(target, None).after))
+    ]
+    return Plan(
+        kind=f"{noun}.create", subject=name, changes=changes, errors=errors, warnings=warnings
+    )
+
+
+def _unlike(present: State, wanted: State) -> str:
+    """Return the settings of ``present`` that differ from ``wanted``; a password is in neither."""
+    assert present is not None
+    assert wanted is not None
+    shared = {name: value for name, value in wanted.items() if name in present}
+    return _difference(present, shared)
 
 
 def _refuse_moved(

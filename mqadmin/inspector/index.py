@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from broker.errors import RemoteProtocolError, StoreError
+from broker.errors import ConfigError, RemoteProtocolError, StoreError
 from broker.store.format import indexfile
 from broker.store.format.indexfile import IndexEntry, IndexHeader
 from mqadmin.inspector.configs import read_topics
@@ -18,12 +18,18 @@ _PIECE: Final = 1 << 16  # bytes per step of the search for non-zero bytes
 
 
 def index_rows(store: StoreDirectory, query: Query = ALL_ROWS) -> Iterator[IndexRow | DamageRow]:
-    """Yield the header of each file, its matching entries, and corruption.
+    """Return the header of each file, its matching entries, and corruption.
 
-    Conditions on physical offset and time (resolution one second) apply to the entries. A key is
-    hashed with a topic: without ``query.topic``, with every topic of the store.
+    Conditions on physical offset and time (resolution one second) apply to the entries; a file
+    without a matching entry is left out. A key is hashed with a topic: without ``query.topic``,
+    with every topic of the store; ConfigError if none is known.
     """
-    hashes = _hashes(store, query)
+    return _rows(store, query, _hashes(store, query))
+
+
+def _rows(
+    store: StoreDirectory, query: Query, hashes: set[int] | None
+) -> Iterator[IndexRow | DamageRow]:
     for path in store.index_files():
         try:
             with open_bytes(path) as file:
@@ -36,6 +42,12 @@ def _hashes(store: StoreDirectory, query: Query) -> set[int] | None:
     if query.key is None:
         return None
     topics = [query.topic] if query.topic is not None else known_topics(store)
+    if not topics:
+        raise ConfigError(
+            f"key {query.key} ({store.path}): no topic is known, and an index entry has only a "
+            "hash of topic and key",
+            "add --topic TOPIC, or name the store directory",
+        )
     return {indexfile.index_key_hash(topic, query.key) for topic in topics}
 
 
@@ -52,7 +64,9 @@ def _file_rows(
         yield found("index", path, error.message, length=len(file))
         return
     slots = indexfile.probe_slot_count(file.data)
-    yield IndexRow(record="file", path=path, slots=slots or None, **header._asdict())
+    head = [IndexRow(record="file", path=path, slots=slots or None, **header._asdict())]
+    if not _narrows(query):
+        yield head.pop()
     yield from _header_damage(file, header)
     if header.index_count <= 1:
         return
@@ -64,6 +78,8 @@ def _file_rows(
         if damage is not None:
             yield damage
         elif _matches(entry, header, query, hashes):
+            if head:
+                yield head.pop()
             yield IndexRow(
                 record="entry",
                 path=path,
@@ -130,6 +146,11 @@ def _entry_damage(entry: IndexEntry, path: str, slots: int) -> DamageRow | None:
         file_position=indexfile.entry_position(entry.number, slots),
         length=indexfile.ENTRY_SIZE,
     )
+
+
+def _narrows(query: Query) -> bool:
+    conditions = (query.from_offset, query.to_offset, query.begin_ms, query.end_ms, query.key)
+    return any(value is not None for value in conditions)
 
 
 def _matches(entry: IndexEntry, header: IndexHeader, query: Query, hashes: set[int] | None) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import json
 
 from mqadmin.output.stdio import flush_out, stdout_is_terminal, write_gathered, write_out
-from mqadmin.output.table import draw_one, draw_rows
-from mqadmin.output.values import cell, heading, plain, time_name
+from mqadmin.output.table import cell_text, draw_one, draw_rows
+from mqadmin.output.values import heading, plain, time_name
 from mqadmin.output.view import Arrangement, Outcome, View
 from mqadmin.safe_text import json_text
 
@@ -163,7 +163,8 @@ def _live_lines(view: View, rows: Iterator[dict[str, Any]], chosen_names: Sequen
     count = 0
     for row in rows:
         names = chosen_names or view.columns or tuple(row)
-        write_out("  ".join(cell(row.get(name)) for name in names) + "\n", flush=True)
+        cells = (cell_text(view.texts, name, row.get(name)) for name in names)
+        write_out("  ".join(cells) + "\n", flush=True)
         count += 1
     return count
 
@@ -197,11 +198,12 @@ def arranged(
 
 
 def field_of(row: dict[str, Any], name: str) -> str:
-    """Return the field that a name or heading denotes."""
+    """Return the field that a name or heading denotes; ``LAG-SECONDS`` is lagSeconds too."""
     if name in row:
         return name
+    compact = name.replace("-", "").lower()
     for field in row:
-        if heading(field) == name.upper() or field.lower() == name.lower():
+        if heading(field) == name.upper() or field.lower() == compact:
             return field
     raise UnknownFieldError(f"no field {name!r}; the fields are {', '.join(row)}")
 

@@ -11,6 +11,7 @@ from typing import Any
 from unicodedata import east_asian_width
 
 from mqadmin.output.stdio import stdout_is_terminal, terminal_columns, write_out
+from mqadmin.output.units import quantity_text
 from mqadmin.output.values import ABSENT, cell, heading
 
 FOLD_WIDTH = 24  # minimum width of a folded column on a terminal
@@ -19,7 +20,7 @@ COLUMN_GAP = 2  # blanks between columns
 
 TABLE_WINDOW = 2_000  # rows read for widths and empty columns before the first line is written
 
-# field → formatter of its value in a table; other fields are shown unchanged
+# field → formatter of its value in a table; others by the unit in their name, or unchanged
 Texts = Mapping[str, Callable[[Any], str]]
 _NO_TEXTS: Texts = {}
 
@@ -76,9 +77,13 @@ def draw_rows(
 
 
 def cell_text(texts: Texts, name: str, value: Any) -> str:
-    """Return the text of one cell: by the formatter of its field, else :func:`cell`."""
+    """Return the text of one cell: by the formatter or the unit of its field, else :func:`cell`."""
     if value is not None and name in texts:
         return texts[name](value)
+    if type(value) in (int, float):
+        formatter = quantity_text(name)
+        if formatter is not None:
+            return formatter(value)
     return cell(value)
 
 

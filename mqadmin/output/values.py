@@ -5,6 +5,8 @@ from functools import lru_cache
 from time import gmtime
 from typing import Any
 
+from mqadmin.output.units import quantity_name
+
 ABSENT = "-"
 
 LAST_MS = 253_402_300_799_999  # the end of the year 9999
@@ -117,8 +119,12 @@ def _escaped(character: str) -> str:
 
 
 def heading(name: str) -> str:
-    """Return the table heading of a field: ``readQueueNums`` → ``READ-QUEUE-NUMS``."""
+    """Return the table heading of a field: ``readQueueNums`` → ``READ-QUEUE-NUMS``.
+
+    Without the unit of a duration, which is in each cell: ``ageMs`` → ``AGE``.
+    """
     out: list[str] = []
+    name = quantity_name(name)
     for position, character in enumerate(name):
         if character.isupper() and position and not name[position - 1].isupper():
             out.append("-")

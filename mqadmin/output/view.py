@@ -28,7 +28,8 @@ class View:
     ``name`` is the schema name without its program and version (``topic.list``); ``columns`` are
     the fields of the table in order, ``wide`` those of ``-o wide`` (all fields of the row when
     empty). ``keep`` lists columns shown even without a value; ``texts`` maps a field to the
-    function that formats its value in a table (``perm`` 6 as ``RW-``). The struct type of a row is
+    function that formats its value in a table (``perm`` 6 as ``RW-``); a field whose name ends in
+    a unit (``ageMs``, ``bodyBytes``) needs none. The struct type of a row is
     not part of a view: only ``-o schema`` and an empty CSV need it, and it would have to be
     imported for every command.
     """

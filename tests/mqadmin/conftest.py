@@ -3,6 +3,7 @@
 click is imported here and nowhere else: the runner is its only business.
 """
 
+import importlib
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -174,6 +175,8 @@ class _FakeNoun:
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     """Put a fake in the place of the online library."""
     fake = FakeAdmin()
+    # a subclass of a replaced library must exist before its base is replaced
+    importlib.import_module("mqadmin.admin.plans.topics")
 
     def connect(settings: Any, trace: Any) -> FakeAdmin:
         fake.settings = settings

@@ -185,8 +185,16 @@ def test_a_timeout_that_is_none_names_its_origin(text: str) -> None:
 
 
 def test_a_flag_that_is_neither_true_nor_false_names_its_variable() -> None:
-    with pytest.raises(ConfigError, match="environment MQADMIN_TLS: 'maybe'"):
+    with pytest.raises(ConfigError, match="environment MQADMIN_TLS: 'maybe'") as caught:
         resolve({}, {"HOME": "/n", "MQADMIN_TLS": "maybe"}).flag("tls")
+    assert caught.value.hint == "write true or false, or unset MQADMIN_TLS"
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "soon"])
+def test_a_timeout_that_is_not_one_has_an_example(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"timeout \(option\)") as caught:
+        assert resolve({"timeout": text}, {"HOME": "/n"}).timeout_ms
+    assert caught.value.hint == "write it like 500ms, 10s or 5m"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,9 @@ def parse_value(key: str, default: object, text: str) -> object:
                 raise ValueError  # int() takes "1_0" and "\u0661"
             return int(text)  # of any size: the bounds of the setting are checked later
         except ValueError:
-            raise ConfigError(f"{key}={text}: not a whole number") from None
+            raise ConfigError(
+                f"{key}={text}: not a whole number", f"default: {key}={default}"
+            ) from None
     return text
 
 

@@ -37,7 +37,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -168,6 +168,20 @@ def configure_logging(options: LogOptions) -> None:
         root.addHandler(handler)
     root.setLevel(options.level)
     logging.raiseExceptions = False  # a closed stderr must not stop the daemon
+
+
+class OptionParser(argparse.ArgumentParser):
+    """A parser that reports a wrong option as every other error: one line and a hint."""
+
+    def error(self, message: str) -> NoReturn:
+        """Report the error and exit with the status of a usage error."""
+        self.exit(report(ConfigError(message, f"{self.prog} --help lists the options")))
+
+
+def refuse_print_and_check(options: argparse.Namespace) -> None:
+    """Raise ConfigError if both ``--print-config`` and ``--check`` are given: each ends the run."""
+    if options.print_config and options.check:
+        raise ConfigError("-p prints the settings and --check checks them", "omit one of them")
 
 
 def add_log_arguments(parser: argparse.ArgumentParser) -> None:

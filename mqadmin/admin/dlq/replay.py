@@ -352,7 +352,9 @@ class Replay:
             )
             ledger.write(sent)
             return sent
-        raise last or ClientError(f"topic {topic} has no writable queue")
+        raise last or ClientError(
+            f"topic {topic} has no writable queue", f"mqadmin topic perm {topic} rw allows writing"
+        )
 
     def _queues(self, topic: str) -> list[MessageQueue]:
         """Return the next queue in round-robin order, then one queue of each other broker."""

@@ -14,10 +14,10 @@ import msgspec
 from broker.common.group import is_system_group
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import is_retry_topic
-from broker.errors import BrokerError, RocketMQError
+from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.body.consumer.connection import Connection
 from broker.remoting.protocol.body.consumer.running import ConsumerRunningInfo, ProcessQueueInfo
-from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
+from broker.remoting.protocol.codes import RequestCode, version_name
 from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.connections import ask_groups
 from mqadmin.admin.doctor.finding import CRITICAL, NOTICE, WARNING, Finding, ordered
@@ -61,7 +61,7 @@ def examine_consumers(
 ) -> list[Finding]:
     """Return the findings about groups, or all groups, worst first.
 
-    BrokerError if all brokers answer and none has one of the groups.
+    ClientError if all brokers answer and none has one of the groups.
     """
     targets = admin.topology.readers()
     known, errors = known_groups(admin, targets)
@@ -78,10 +78,10 @@ def examine_consumers(
         for error in errors
     ]
     if not errors and (unknown := set(names) - known):
-        raise BrokerError(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"group {min(unknown)} does not exist",
-            hint="mqadmin group list shows the groups",
+        brokers = ", ".join(target.label for target in targets)
+        raise ClientError(
+            f"group {min(unknown)} does not exist on {brokers}",
+            "mqadmin group list shows the groups",
         )
     answers = ask_groups(admin, names, targets, RequestCode.GET_CONSUMER_CONNECTION_LIST)
     now_ms = int(now() * 1000)

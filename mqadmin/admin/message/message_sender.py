@@ -111,7 +111,10 @@ class MessageSender:
             raise ClientError(f"topic {topic} does not exist")
         queues = route.publish_queues()
         if not queues:
-            raise ClientError(f"topic {topic} has no queue that can be written")
+            raise ClientError(
+                f"topic {topic} has no queue that can be written",
+                f"mqadmin topic perm {topic} rw allows writing",
+            )
         return queues
 
     def _template(self, topic: str) -> Route | None:

@@ -45,7 +45,17 @@ class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
     broker: str | None = None
 
     def with_defaults(self, given: "TopicEntry") -> "TopicEntry":
-        """Return the entry with the settings of ``given`` where it has none."""
+        """Return the entry with the settings of ``given`` where it has none.
+
+        ConfigError if both name a cluster, or a broker, and not the same one.
+        """
+        for word in ("cluster", "broker"):
+            own, asked = getattr(self, word), getattr(given, word)
+            if own and asked and own != asked:
+                raise ConfigError(
+                    f"topic {self.topic}: the list names {word} {own}, --{word} is {asked}",
+                    f"omit --{word}, or remove {word}Name from the list",
+                )
         return TopicEntry(
             topic=self.topic,
             queues=self.queues or given.queues,

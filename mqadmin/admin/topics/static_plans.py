@@ -65,7 +65,8 @@ class StaticTopicAdmin:
     ) -> Plan:
         """Plan a new static topic on ``brokers`` or ``clusters``, by default the only cluster.
 
-        ClientError if a broker has the topic, unless ``if_not_exists``.
+        ClientError if a broker has the topic, unless ``if_not_exists``: then it is left unchanged,
+        and a warning names another number of queues.
         """
         present = self._topics.mappings(topic)
         if present and not if_not_exists:
@@ -74,7 +75,11 @@ class StaticTopicAdmin:
                 "mqadmin topic static update adds queues, --if-not-exists leaves it unchanged",
             )
         if present:
-            return Plan(kind=CREATE, subject=topic, changes=self._unchanged(present))
+            number = _total_queues(present)
+            text = f"static topic {topic} exists and is left unchanged: it has {number} queues"
+            warnings = [f"{text}, not {queues}"] if number != queues else []
+            kept = self._unchanged(present)
+            return Plan(kind=CREATE, subject=topic, changes=kept, warnings=warnings)
         if not brokers and not clusters:
             brokers = [target.label for target in self._admin.topology.writers()]
         return self._topics.plan(
@@ -91,8 +96,7 @@ class StaticTopicAdmin:
     ) -> Plan:
         """Plan more queues, on the brokers of the topic and on ``brokers`` or ``clusters``."""
         present = self._present(topic)
-        details = [one.mapping_detail for one in present.values() if one.mapping_detail]
-        if queues == max(detail.total_queues for detail in details):
+        if queues == _total_queues(present):
             return Plan(kind=UPDATE, subject=topic, changes=self._unchanged(present))
         return self._topics.plan(
             topic, queues, now_ms=self._clock.now_ms(), brokers=brokers, clusters=clusters
@@ -253,3 +257,8 @@ def _planned(change: Change) -> TopicConfigAndQueueMapping:
     )
     detail = TopicQueueMappingDetail.from_bytes(change.request.body)
     return TopicConfigAndQueueMapping(topic_config=config, mapping_detail=detail)
+
+
+def _total_queues(present: Mappings) -> int:
+    details = [one.mapping_detail for one in present.values() if one.mapping_detail]
+    return max(detail.total_queues for detail in details)

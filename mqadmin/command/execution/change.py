@@ -60,7 +60,7 @@ def run_change(
     if plan.empty:
         _show(session, planned, plan.errors)
         if not plan.errors:
-            session.note("nothing to do: every target is as asked")
+            session.note(f"nothing to do: {_idle_reason(plan)}")
         return
     if not session.yes:
         for row in planned:
@@ -68,6 +68,13 @@ def run_change(
         if not session.consent(question):
             return
     show_applied(session, library.apply(plan))
+
+
+def _idle_reason(plan: "Plan") -> str:
+    if plan.kind.endswith(".create"):
+        # --if-not-exists: the object may differ from the options, which the warnings report
+        return f"every target has {plan.subject} already; left unchanged"
+    return "every target is as asked"
 
 
 def show_plan(session: Session, plan: "Plan") -> None:

@@ -118,7 +118,10 @@ def show_lag(session: Session, given: LagOptions) -> None:
     --timeout bounds each round of --until and --watch, --deadline the command.
     """
     if (given.group is None) == (not given.every):
-        raise UsageFault("consumer lag needs a GROUP or --all, one of them")
+        raise UsageFault(
+            "consumer lag needs a GROUP or --all, one of them",
+            "mqadmin consumer list lists the groups",
+        )
     if given.every and (given.topic is not None or given.clients or given.pop):
         raise UsageFault("--topic, --clients and --pop apply to one GROUP", "omit --all")
     if given.deadline is not None and given.until is None and not given.watch:

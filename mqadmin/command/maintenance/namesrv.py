@@ -115,7 +115,12 @@ def kv_list(session: Session, namespace: Namespace) -> None:
 def kv_get(session: Session, namespace: Namespace, key: Key) -> None:
     """Show one entry of a namespace, per name server."""
     listing = NamesrvAdmin(session.admin).kv_get(namespace, key)
-    session.emit_listing(KV_GET, listing, nothing=f"namespace {namespace} has no key {key}")
+    session.emit_listing(
+        KV_GET,
+        listing,
+        nothing=f"namespace {namespace} has no key {key}",
+        hint=f"mqadmin namesrv kv list {namespace} lists the entries",
+    )
 
 
 @NOUN.verb(

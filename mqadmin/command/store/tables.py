@@ -104,7 +104,8 @@ def index(
     rows: Iterator[Any] = index_rows(StoreDirectory(path), Query(topic=topic, key=key))
     if not entries and key is None:
         rows = (row for row in rows if getattr(row, "record", "file") == "file")
-    _show(session, INSPECT_INDEX, rows, limit, f"no IndexFile in {path}")
+    nothing = f"no IndexFile in {path}" if key is None else f"nothing in {path} matches"
+    _show(session, INSPECT_INDEX, rows, limit, nothing)
 
 
 @NOUN.verb(

@@ -145,8 +145,9 @@ def create(
 
     The result is read back from each broker. With --file all topics of a list are one plan: a line
     or object names topic, queues, readQueueNums, writeQueueNums, perm, order, attributes,
-    clusterName, brokerName, all but the first optional; the options apply where it names nothing.
-    The output of 'topic list -o json' and -o csv is such a list.
+    clusterName, brokerName, all but the first optional; the options apply where it names nothing,
+    and another cluster or broker than that of --cluster or --broker is refused. The output of
+    'topic list -o json' and -o csv is such a list.
     """
     given = topic_entry()(
         topic=topic or "",

@@ -21,7 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mqadmin.output.stdio import stdin_is_terminal, stdout_is_terminal
-from mqadmin.output.values import cell, heading, plain
+from mqadmin.output.table import cell_text
+from mqadmin.output.values import heading, plain
 from mqadmin.output.view import Arrangement
 
 HELP = "q quit   s sort by the next column   r reverse   f freeze"
@@ -80,11 +81,7 @@ class Screen:
     def cells(self) -> Iterator[tuple[list[str], str]]:
         """Yield the texts and the style of each row."""
         for row in self.sorted_rows():
-            words = []
-            for name in self.columns:
-                value = row.get(name)
-                text = self.texts[name](value) if value is not None and name in self.texts else None
-                words.append(cell(value) if text is None else text)
+            words = [cell_text(self.texts, name, row.get(name)) for name in self.columns]
             yield words, _STYLES.get(str(row.get("state")), "")
 
     @property

@@ -97,12 +97,25 @@ def test_check_validates_the_settings_and_exits(conf: Path, capsys) -> None:
     assert capsys.readouterr().out == "the settings are valid\n"
 
 
+def test_settings_are_printed_or_checked(capsys) -> None:
+    assert startup.main(["-p", "--check"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()[0]) == (
+        "",
+        "error: -p prints the settings and --check checks them",
+    )
+
+
 def test_wrong_options_are_status_2(tmp_path: Path, capsys) -> None:
     assert startup.main(["-c", str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err.startswith("error: ")
     with pytest.raises(SystemExit) as caught:
         startup.main(["--no-such-option"])
     assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: unrecognized arguments: --no-such-option\n"
+        "hint: mqnamesrv --help lists the options\n"
+    )
 
 
 @pytest.mark.usefixtures("event_loop_name")

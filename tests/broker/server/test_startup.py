@@ -133,6 +133,22 @@ class TestMain:
         assert startup.main(list(words)) == daemon.STATUS_USAGE
         assert capsys.readouterr().err.startswith("error: ")
 
+    @pytest.mark.parametrize("words", [["--nosuch"], ["--store"], ["--log-level", "LOUD"]])
+    def test_a_wrong_option_has_one_reason_and_a_next_step(self, words, capsys) -> None:
+        with pytest.raises(SystemExit) as end:
+            startup.main(words)
+        assert end.value.code == daemon.STATUS_USAGE
+        error, hint = capsys.readouterr().err.splitlines()
+        assert error.startswith("error: ")
+        assert words[0] in error
+        assert hint == "hint: mqbroker --help lists the options"
+
+    def test_settings_are_printed_or_checked(self, capsys) -> None:
+        assert startup.main(["-p", "--check"]) == daemon.STATUS_USAGE
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.splitlines()[0] == "error: -p prints the settings and --check checks them"
+
     def test_version(self, capsys) -> None:
         with pytest.raises(SystemExit) as end:
             startup.main(["--version"])

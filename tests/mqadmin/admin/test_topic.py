@@ -105,10 +105,20 @@ class TestCreate:
 
     def test_if_not_exists_leaves_an_existing_object_unchanged(self, admin, broker_a, broker_b):
         broker_b.topics["orders"] = config(read_queue_nums=1)
-        outcome = admin.apply(admin.topic.plan_create("orders", if_not_exists=True))
+        plan = admin.topic.plan_create("orders", if_not_exists=True)
+        (warning,) = plan.warnings
+        assert warning == (
+            "topic orders exists on broker-b and is left unchanged: "
+            "readQueueNums is 1 instead of 8, writeQueueNums is 4 instead of 8"
+        )
+        outcome = admin.apply(plan)
         assert [item.status for item in outcome.items] == ["done", "unchanged"]
         assert broker_b.topics["orders"].read_queue_nums == 1
         assert broker_a.topics["orders"].read_queue_nums == 8
+
+    def test_an_existing_object_that_is_as_asked_has_no_warning(self, admin, broker_b):
+        broker_b.topics["orders"] = config()
+        assert admin.topic.plan_create("orders", queues=4, if_not_exists=True).warnings == []
 
     def test_one_broker_by_name_or_address(self, admin, broker_a, broker_b):
         admin.apply(admin.topic.plan_create("t1", broker="broker-b"))

@@ -315,6 +315,19 @@ def test_a_plan_with_nothing_to_do_applies_nothing(mqadmin: Run, admin: Any) -> 
     assert "nothing to do" in done.err
 
 
+def test_an_existing_topic_is_left_unchanged_and_not_as_asked(mqadmin: Run, admin: Any) -> None:
+    kept = {"readQueueNums": 4}
+    idle = Change(target="b", address="h:1", action="update", before=kept, after=kept)
+    admin.answers["topic.plan_create"] = Plan(
+        kind="topic.create", subject="orders", changes=(idle,), warnings=["topic orders exists"]
+    )
+    done = mqadmin("topic", "create", "orders", "--if-not-exists", "--yes")
+    assert done.status == 0
+    assert "warning: topic orders exists\n" in done.err
+    assert "nothing to do: every target has orders already; left unchanged\n" in done.err
+    assert "as asked" not in done.err
+
+
 def test_create_passes_on_every_option(mqadmin: Run, admin: Any) -> None:
     admin.answers.update({"topic.plan_create": PLAN, "apply": DONE})
     line = (

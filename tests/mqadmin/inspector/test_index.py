@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from broker.errors import ConfigError
 from broker.store.format.indexfile import (
     HEADER_SIZE,
     IndexHeader,
@@ -64,6 +65,12 @@ def test_one_file_can_be_given(indexed: Path) -> None:
     assert StoreDirectory(copy).kind == "index"
 
 
+def test_with_conditions_only_files_with_a_matching_entry_are_listed(indexed: Path) -> None:
+    rows = list(index_rows(StoreDirectory(indexed), Query(from_offset=4700, to_offset=5000)))
+    assert [row.record for row in rows] == ["file", "entry"]
+    assert list(index_rows(StoreDirectory(indexed), Query(topic="TopicA", key="none"))) == []
+
+
 def test_conditions_narrow_entries(indexed: Path) -> None:
     assert [e.physical_offset for e in entries(indexed, topic="TopicA", key="key1")] == [
         4096,
@@ -71,7 +78,8 @@ def test_conditions_narrow_entries(indexed: Path) -> None:
         4700,
         5200,
     ]
-    assert entries(indexed, key="key1") == []  # no topic is known here
+    with pytest.raises(ConfigError, match="no topic is known"):
+        index_rows(StoreDirectory(indexed), Query(key="key1"))
     (indexed / "consumequeue" / "TopicA").mkdir(parents=True)
     assert known_topics(StoreDirectory(indexed)) == ["TopicA"]
     assert len(entries(indexed, key="key1")) == 4

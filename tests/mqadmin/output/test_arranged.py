@@ -35,6 +35,11 @@ def test_columns_are_fields_or_headings_in_the_wanted_order() -> None:
     assert next(chosen(rows, names)) == {"lag": 2, "brokerName": "b"}
 
 
+@pytest.mark.parametrize("name", ["lagSeconds", "LAG-SECONDS", "lagseconds", "LAG-TIME"])
+def test_a_heading_may_have_the_unit_of_its_field(name: str) -> None:
+    assert field_of({"lag": 3, "lagSeconds": 1.5}, name) == "lagSeconds"
+
+
 def test_a_field_that_does_not_exist_is_refused_and_the_others_are_named() -> None:
     with pytest.raises(UnknownFieldError, match=r"'nosuch'.*brokerName, lag"):
         field_of(ROWS[0], "nosuch")

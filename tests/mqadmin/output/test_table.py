@@ -52,6 +52,18 @@ def test_a_field_may_have_words_of_its_own(capsys: Capture) -> None:
     assert capsys.readouterr().out == "perm  RW-\n\nROWS\nPERM\nRW-\n"
 
 
+def test_a_quantity_has_its_unit_and_the_heading_does_not(capsys: Capture) -> None:
+    rows = [{"ageMs": 90_000, "lag": 3, "lagSeconds": None, "bytes": 2048}]
+    draw_rows(rows, ("ageMs", "lag", "lagSeconds", "bytes"))
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["AGE", "LAG", "LAG-TIME", "BYTES"]
+    assert line.split() == ["90s", "3", "-", "2.0", "KiB"]
+    draw_one({"bytes": 2048, "topics": [{"bytes": 512}], "latency": {"p50Ms": 0.1234}}, ())
+    assert capsys.readouterr().out.split() == [
+        *("bytes", "2.0", "KiB", "TOPICS", "BYTES", "512", "B", "LATENCY", "p50Ms", "0.123"),
+    ]
+
+
 ID = "7F00000100002A9F0000000000000000"
 
 

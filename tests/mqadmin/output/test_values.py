@@ -86,6 +86,19 @@ def test_headings_are_the_field_names_in_capitals(name: str, shown: str) -> None
     assert heading(name) == shown
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("dueInMs", "DUE-IN"),
+        ("lagSeconds", "LAG-TIME"),
+        ("timeDiffSeconds", "TIME-DIFF"),
+        ("bytesPerSecond", "BYTES-PER-SECOND"),
+    ],
+)
+def test_headings_omit_the_unit_that_a_cell_contains(name: str, shown: str) -> None:
+    assert heading(name) == shown
+
+
 def test_only_times_have_text_fields() -> None:
     assert time_name("storeTimestamp") == "storeTime"
     assert time_name("timestamp") == "time"
@@ -167,7 +180,7 @@ def test_the_time_of_a_field_named_timestamp_is_time() -> None:
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [("", ""), ("a", "A"), ("QPS", "QPS"), ("bodyCRC", "BODY-CRC"), ("p99Ms", "P99-MS")],
+    [("", ""), ("a", "A"), ("QPS", "QPS"), ("bodyCRC", "BODY-CRC"), ("p99MS", "P99-MS")],
 )
 def test_capitals_in_a_row_are_one_word(name: str, shown: str) -> None:
     assert heading(name) == shown

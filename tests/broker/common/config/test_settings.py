@@ -52,6 +52,12 @@ def test_a_value_that_does_not_fit_is_named_with_its_key(
         parse_value("listenPort", default, text)
 
 
+def test_a_value_that_is_not_a_number_names_the_default() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_value("listenPort", 10911, "abc")
+    assert caught.value.hint == "default: listenPort=10911"
+
+
 def test_a_number_of_any_size_is_read_so_that_its_bounds_can_be_named() -> None:
     assert parse_value("k", 1, str(1 << 70)) == 1 << 70
     assert parse_value("k", 1, f" -{1 << 70} ") == -(1 << 70)

@@ -41,7 +41,11 @@ def test_an_existing_user_is_refused_or_accepted(admin: MQAdmin, tables: list[Ac
     admin.user.apply(admin.user.plan_create("alice", "secret"))
     with pytest.raises(ClientError, match="user alice exists already on broker-a, broker-b"):
         admin.user.plan_create("alice", "other")
-    assert admin.user.plan_create("alice", "other", if_not_exists=True).empty
+    plan = admin.user.plan_create("alice", "other", user_type="Super", if_not_exists=True)
+    assert plan.empty
+    assert [text.partition(": ")[2] for text in plan.warnings] == [
+        "userType is 'Normal' instead of 'Super'"
+    ] * 2
 
 
 def test_an_update_keeps_the_other_fields(admin: MQAdmin, tables: list[AccessTable]) -> None:

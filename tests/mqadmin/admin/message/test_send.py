@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.common.topic import TopicConfig
 from broker.errors import BrokerError, ClientError, ConfigError
 from broker.message.message_id import compose_uniq_key
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
@@ -38,6 +39,12 @@ class TestSend:
         assert caught.value.message == (
             "broker nope has no writable queue of topic orders (queues: broker-a)"
         )
+
+    def test_a_topic_that_is_only_readable_has_a_next_step(self, admin, broker_a):
+        broker_a.topics["orders"] = TopicConfig(topic_name="orders", perm=4)
+        with pytest.raises(ClientError, match="topic orders has no queue that can be") as caught:
+            admin.message.send("orders", b"hi")
+        assert "mqadmin topic perm orders rw" in caught.value.hint
 
     def test_a_queue_on_several_brokers_needs_the_broker(self, admin, broker_a, broker_b):
         broker_a.store("orders")

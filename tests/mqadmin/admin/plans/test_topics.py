@@ -80,6 +80,23 @@ def test_an_option_applies_where_the_entry_has_no_setting_of_its_kind() -> None:
     assert (kept.perm, kept.order, kept.read_queues, kept.broker) == (0, False, 4, None)
 
 
+@pytest.mark.parametrize(
+    ("named", "given", "text"),
+    [
+        ({"cluster": "A"}, {"cluster": "B"}, "topic t: the list names cluster A, --cluster is B"),
+        ({"broker": "a"}, {"broker": "b"}, "topic t: the list names broker a, --broker is b"),
+    ],
+)
+def test_a_target_of_the_list_and_another_option_are_refused(
+    named: dict[str, str], given: dict[str, str], text: str
+) -> None:
+    entry = TopicEntry(topic="t", **named)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError) as failed:
+        entry.with_defaults(TopicEntry(topic="", **given))  # type: ignore[arg-type]
+    assert failed.value.message == text
+    assert entry.with_defaults(entry) == entry
+
+
 def test_settings_are_the_arguments_of_a_plan(admin: Any) -> None:
     named = TopicEntry(topic="new", queues=3, perm=6, order=False, broker="broker-a")
     plan = TopicAdmin(admin).plan_create(named.topic, **named.settings())

@@ -55,6 +55,8 @@ def test_an_existing_topic_is_not_created_again(admin: MQAdmin, served: Served) 
         library.plan_create("T", 2)
     plan = library.plan_create("T", 9, if_not_exists=True)
     assert plan.empty
+    assert plan.warnings == ["static topic T exists and is left unchanged: it has 2 queues, not 9"]
+    assert library.plan_create("T", 2, if_not_exists=True).warnings == []
     assert [item.status for item in library.apply(plan).items] == ["unchanged"]
     assert served.writes == []
 

@@ -152,6 +152,8 @@ def test_options_that_do_not_fit_are_refused(online: Run) -> None:
         ("g", "--watch", "-o", "json"),
     ):
         assert online("consumer", "lag", *words).status == 2, words
+    done = online("consumer", "lag")
+    assert "hint: mqadmin consumer list lists the groups\n" in done.err
 
 
 def test_a_hung_broker_is_status_3_and_never_a_lag_of_0(online: Run, hung: list[str]) -> None:

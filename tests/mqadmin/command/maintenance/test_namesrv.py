@@ -51,7 +51,9 @@ def test_an_entry_is_put_listed_got_and_deleted(live: Run) -> None:
     assert live("namesrv kv delete N k --yes").status == 0
     again = live("namesrv kv delete N k --yes")
     assert (again.status, "no name server has N/k" in again.err) == (1, True)
-    assert live("namesrv kv get N k").status == 1
+    absent = live("namesrv kv get N k")
+    assert absent.status == 1
+    assert "hint: mqadmin namesrv kv list N lists the entries\n" in absent.err
     assert live("namesrv kv list N").status == 1
 
 

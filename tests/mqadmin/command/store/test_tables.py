@@ -50,6 +50,25 @@ def test_index_files_and_entries(mqadmin: Run, store: Path) -> None:
     assert [row["physicalOffset"] for row in rows if row["record"] == "entry"] == [332]
 
 
+@pytest.mark.parametrize("words", [("inspect", "--kind", "index"), ("index",)])
+def test_a_key_that_the_index_cannot_answer_is_not_an_empty_result(
+    mqadmin: Run, store: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    file = min((store / "index").iterdir())
+    single = tmp_path / file.name
+    single.write_bytes(file.read_bytes())
+    verb, *kind = words
+    done = mqadmin("store", verb, str(single), *kind, "--key", "o-1")
+    assert (done.status, done.out) == (2, "")
+    assert f"key o-1 ({single}): no topic is known" in done.err
+    assert "--topic" in done.err
+    done = mqadmin("store", verb, str(single), *kind, "--key", "o-1", "--topic", "OrdersA")
+    assert (done.status, len(done.out.splitlines())) == (0, 3)
+    done = mqadmin("store", verb, str(single), *kind, "--key", "none", "--topic", "OrdersA")
+    assert (done.status, done.out) == (1, "")
+    assert f"nothing in {single} matches" in done.err
+
+
 def test_configuration(mqadmin: Run, store: Path) -> None:
     rows = items(mqadmin("store", "config", str(store), "-o", "json"))
     assert "topics.json" in {row["name"] for row in rows}

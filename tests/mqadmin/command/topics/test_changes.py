@@ -56,6 +56,18 @@ def test_a_list_is_created_listed_updated_and_deleted_as_one_plan(
     assert listed("topic", "list", "bulk-*").status == 1
 
 
+def test_a_cluster_of_the_list_is_not_replaced_by_the_option(listed: Run, tmp_path: Path) -> None:
+    (tmp_path / "named.csv").write_text("topic,clusterName\nbulk-a,DefaultCluster\nbulk-b,\n")
+    create = ("topic", "create", "--file", "named.csv", "--dry-run")
+    done = listed(*create, "--cluster", "Other")
+    assert (done.status, done.out) == (2, "")
+    assert "error: topic bulk-a: the list names cluster DefaultCluster, --cluster is Other" in (
+        done.err
+    )
+    assert "hint: " in done.err
+    assert listed(*create, "--cluster", "DefaultCluster").status == 0
+
+
 def test_a_topic_or_a_list_one_of_them(listed: Run) -> None:
     for verb in ("create", "update", "delete"):
         assert listed("topic", verb, "--yes").status == 2

@@ -40,6 +40,13 @@ def test_a_transaction_that_is_decided_is_not_found(mqadmin: Run, store: str) ->
     assert "no open or discarded transaction" in done.err
 
 
+def test_a_table_shows_ages_with_their_unit_and_json_in_ms(mqadmin: Run, admin: Any) -> None:
+    admin.answers["transaction.list"] = Listing(items=[{"topic": "T", "ageMs": 90_000}])
+    head, row = mqadmin("tx", "list", "--columns", "topic,ageMs").out.splitlines()
+    assert (head.split(), row.split()) == (["TOPIC", "AGE"], ["T", "90s"])
+    assert json.loads(mqadmin("tx", "list", "-o", "json").out)["items"][0]["ageMs"] == 90_000
+
+
 def test_list_of_running_brokers(mqadmin: Run, admin: Any) -> None:
     admin.answers["transaction.list"] = Listing(items=[])
     assert mqadmin("tx", "list").status == 0
