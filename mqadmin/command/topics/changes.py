@@ -277,7 +277,7 @@ def delete(
     """Delete a topic from brokers and then from name servers.
 
     Its messages can no longer be read; consumer offsets of the topic become meaningless. With
-    --file all topics of a list are one plan; of a list with other fields only the names count.
+    --file all topics of a list are one plan; a topic is deleted in the cluster that the list names.
     """
     entries = _entries(session, topic, file)
     if entries is None:
@@ -287,10 +287,12 @@ def delete(
             session, topics, lambda library: library.plan_delete(name, cluster=cluster), question
         )
         return
-    names = sorted({entry.topic for entry in entries})
+    given = topic_entry()(topic="", cluster=cluster)
+    merged = [entry.with_defaults(given) for entry in entries]
+    places = sorted({(entry.topic, entry.cluster or "") for entry in merged})
     _run_many(
         session,
-        [topic_entry()(topic=name) for name in names],
-        lambda library, entry: library.plan_delete(entry.topic, cluster=cluster),
-        f"delete {len(names)} topics and lose their messages?",
+        [topic_entry()(topic=name, cluster=place or None) for name, place in places],
+        lambda library, entry: library.plan_delete(entry.topic, cluster=entry.cluster),
+        f"delete {len({name for name, _ in places})} topics and lose their messages?",
     )

@@ -68,6 +68,20 @@ def test_a_cluster_of_the_list_is_not_replaced_by_the_option(listed: Run, tmp_pa
     assert listed(*create, "--cluster", "DefaultCluster").status == 0
 
 
+def test_a_topic_is_deleted_in_the_cluster_of_the_list_only(listed: Run, tmp_path: Path) -> None:
+    assert listed("topic", "create", "--file", "topics.csv", "--queues", "2", "--yes").status == 0
+    (tmp_path / "other.csv").write_text("topic,clusterName\nbulk-a,Other\n")
+    done = listed("topic", "delete", "--file", "other.csv", "--yes")
+    assert done.status == 1
+    assert "no cluster is named Other" in done.err
+    assert len(items(listed("topic", "list", "bulk-*", "-o", "json"))) == 2
+    (tmp_path / "listed.json").write_text(listed("topic", "list", "bulk-*", "-o", "json").out)
+    delete = ("topic", "delete", "--file", "listed.json", "--yes")
+    assert listed(*delete, "--cluster", "Other").status == 2
+    assert listed(*delete).status == 0
+    assert listed("topic", "list", "bulk-*").status == 1
+
+
 def test_a_topic_or_a_list_one_of_them(listed: Run) -> None:
     for verb in ("create", "update", "delete"):
         assert listed("topic", verb, "--yes").status == 2
