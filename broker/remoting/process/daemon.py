@@ -144,13 +144,9 @@ def configure_logging(options: LogOptions) -> None:
         path = Path(options.directory) / f"{options.name}.log"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            from logging.handlers import RotatingFileHandler
+            from broker.remoting.process.log_file import RotatedLogFile
 
-            handlers.append(
-                RotatingFileHandler(
-                    path, maxBytes=LOG_FILE_BYTES, backupCount=LOG_FILE_COUNT, encoding="utf-8"
-                )
-            )
+            handlers.append(RotatedLogFile(path, max_bytes=LOG_FILE_BYTES, count=LOG_FILE_COUNT))
         except OSError as error:
             raise ConfigError(
                 f"--log-dir {options.directory}: {error.strerror or error}",
@@ -314,7 +310,10 @@ def notify(state: str) -> bool:
 
 
 class StopSignals:
-    """SIGTERM and SIGINT: the first sets ``stop``, the second exits immediately."""
+    """SIGTERM, SIGINT and SIGHUP: the first sets ``stop``, the second exits immediately.
+
+    SIGHUP, which is sent when a terminal closes, stays ignored under nohup, as in a JVM.
+    """
 
     def __init__(self, stop: asyncio.Event) -> None:
         self.stop = stop
@@ -323,7 +322,9 @@ class StopSignals:
     def install(self) -> None:
         """Install the handlers; does nothing outside the main thread."""
         running = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue
             try:
                 running.add_signal_handler(number, self.received, number)
             except (NotImplementedError, RuntimeError, ValueError):
