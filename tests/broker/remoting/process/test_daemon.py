@@ -107,31 +107,6 @@ def test_a_directory_gets_a_rotated_file_beside_stderr(
 
 
 @pytest.mark.usefixtures("own_log")
-def test_a_file_that_cannot_be_rotated_is_continued(
-    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(source: str, target: str) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(daemon, "LOG_FILE_BYTES", 1000)
-    daemon.configure_logging(daemon.LogOptions(name="x", directory=str(tmp_path)))
-    log = logging.getLogger("broker.some")
-    with monkeypatch.context() as unwritable:
-        unwritable.setattr(os, "rename", refuse)
-        for n in range(10):
-            log.warning("line %d %s", n, "x" * 200)
-    text = (tmp_path / "x.log").read_text()
-    assert [n for n in range(10) if f"line {n} " in text] == list(range(10))
-    printed = capsys.readouterr().err.splitlines()
-    refusals = [line for line in printed if "not rotated: Permission denied" in line]
-    assert 1 <= len(refusals) < 5
-    for n in range(10):
-        log.warning("line %d %s", n, "x" * 200)
-    assert (tmp_path / "x.log.1").exists()
-    assert (tmp_path / "x.log").stat().st_size <= 1000
-
-
-@pytest.mark.usefixtures("own_log")
 def test_configuring_again_replaces(capsys) -> None:
     for _ in range(3):
         daemon.configure_logging(daemon.LogOptions(name="x"))

@@ -107,7 +107,7 @@ def test_a_dry_run_shows_the_plan_and_does_nothing() -> None:
     assert [name for name, _ in session.calls] == ["announce", "emit", "end_dry_run", "report"]
 
 
-def test_a_dry_run_reports_what_failed_in_the_plan() -> None:
+def test_a_dry_run_reports_failures_of_the_plan() -> None:
     session = RecordingSession(dry_run=True)
     assert run(session, [Item("a:1", FAILED)], frozenset()) == []
     assert session.calls[-1] == ("report", ([FAILED], False))
