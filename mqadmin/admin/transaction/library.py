@@ -3,7 +3,7 @@
 Half and op queues are read with pull requests; no offset is committed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -59,23 +59,27 @@ class TransactionAdmin:
         limit: int = DEFAULT_LIMIT,
     ) -> Listing[TransactionRow]:
         """Return open half messages and discarded ones of each broker, by queue offset."""
+        targets = self._admin.topology.readers(cluster=cluster, broker=broker)
+        return self._listing(targets, limit, lambda _: True)
+
+    def find(self, text: str, *, limit: int = DEFAULT_LIMIT) -> Listing[TransactionRow]:
+        """Return the transactions with a uniqKey, an offsetMsgId or a key."""
+        return self._listing(self._admin.topology.readers(), limit, lambda row: row.matches(text))
+
+    def _listing(
+        self, targets: Sequence[Target], limit: int, wanted: Callable[[TransactionRow], bool]
+    ) -> Listing[TransactionRow]:
         items: list[TransactionRow] = []
         errors: list[TargetError] = []
-        for target in self._admin.topology.readers(cluster=cluster, broker=broker):
+        for target in targets:
             try:
-                for row in self._rows(target):
+                for row in filter(wanted, self._rows(target)):
                     if len(items) >= limit:
                         return Listing(items=items, errors=errors, truncated=True)
                     items.append(row)
             except RocketMQError as error:
                 errors.append(describe(error, address=target.address, target=target.label))
         return Listing(items=items, errors=errors)
-
-    def find(self, text: str, *, limit: int = DEFAULT_LIMIT) -> Listing[TransactionRow]:
-        """Return the transactions with a uniqKey, an offsetMsgId or a key."""
-        found = self.list(limit=limit)
-        items = [row for row in found.items if row.matches(text)]
-        return Listing(items=items, errors=found.errors, truncated=found.truncated)
 
     def plan_resume(self, ids: Sequence[str]) -> Sequence[ResumeItem]:
         """Return the messages to resume, with an error if it is not a discarded transaction.
@@ -139,10 +143,14 @@ class TransactionAdmin:
     def _rows(self, target: Target) -> Iterator[TransactionRow]:
         now_ms = self._clock.now_ms()
         reader = BrokerReader(self._admin, target)
+        # The order matters on a broker in use: no op record of a listed half message is missed.
+        op_offset = self._committed(target, TRANS_OP_HALF_TOPIC)
         first = self._committed(target, TRANS_HALF_TOPIC)
+        halves = reader.queue(TRANS_HALF_TOPIC, 0)
+        _, end = reader.bounds(halves)
         decided: set[int] = set()
         ops = reader.queue(TRANS_OP_HALF_TOPIC, 0)
-        for message in reader.messages(ops, self._op_offset(target)):
+        for message in reader.messages(ops, op_offset):
             if message.tags == REMOVE_TAG:
                 decided.update(at for at in decode_op_body(message.body) if at >= first)
             if len(decided) > MAX_SETTLED:
@@ -150,14 +158,11 @@ class TransactionAdmin:
                     f"{target.label}: over {MAX_SETTLED} decided transactions are not yet passed",
                     "the check rounds of this broker lag; mqadmin tx list --store reads its files",
                 )
-        for message in reader.messages(reader.queue(TRANS_HALF_TOPIC, 0), first):
+        for message in reader.messages(halves, first, end):
             if message.queue_offset not in decided:
                 yield transaction_row(message, target.broker_name, OPEN, now_ms)
         for message in reader.messages(reader.queue(TRANS_CHECK_MAX_TIME_TOPIC, 0), 0):
             yield transaction_row(message, target.broker_name, DISCARDED, now_ms)
-
-    def _op_offset(self, target: Target) -> int:
-        return self._committed(target, TRANS_OP_HALF_TOPIC)
 
     def _committed(self, target: Target, topic: str) -> int:
         """Return a committed offset of the broker's own group, 0 if there is none."""
