@@ -264,7 +264,7 @@ def _no_results_in_window(
     return QueryResult(
         kind=kinds.NOT_FOUND,
         detail="no message was stored in the window",
-        hint="widen it with --since and --until, or --all-time",
+        hint="widen it with --since and --until",
         begin_timestamp=begin_ms,
         end_timestamp=end_ms,
     )
