@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -263,6 +264,25 @@ def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 
     daemon.run(serve)
     assert statuses == [daemon.STATUS_KILLED]
+
+
+@pytest.mark.usefixtures("event_loop_name")
+def test_the_second_signal_does_not_wait_for_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last sync of a stop blocks the loop, for minutes on a slow disk."""
+    ended = threading.Event()
+    monkeypatch.setattr(daemon.os, "_exit", lambda status: ended.set())
+    before = signal.getsignal(signal.SIGTERM)
+
+    async def serve(stop: asyncio.Event) -> int:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 0 if ended.wait(20) else 1
+
+    assert daemon.run(serve) == 0
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(
