@@ -21,7 +21,7 @@ StoreDir = Annotated[
 
 
 def refuse_online_options(**options: object) -> None:
-    """UsageFault for an option of running brokers beside --store."""
+    """UsageFault for an option of running brokers together with --store."""
     for name, value in options.items():
         if value is not None:
             raise UsageFault(f"--{name} is an option for running brokers", "omit it with --store")
