@@ -232,7 +232,7 @@ class _Channel:
         if not self.answered and self.tls is None:
             hint = "does the peer accept TLS only (--tls)?"
         elif not self.answered:
-            hint = "does the peer require a certificate of its clients (--tls-cert)?"
+            hint = "does the peer require a client certificate that it trusts (--tls-cert)?"
         return SendRequestError(
             f"{self.name}: the connection broke before the answer came: {cause}",
             hint,

@@ -392,7 +392,9 @@ def test_a_connection_without_a_certificate_that_the_peer_requires_has_a_hint(
         with BlockingClient(tls=client_context) as client, pytest.raises(SendRequestError) as lost:
             client.call(address, request(1))
         thread.join()
-    assert lost.value.hint == "does the peer require a certificate of its clients (--tls-cert)?"
+    assert (
+        lost.value.hint == "does the peer require a client certificate that it trusts (--tls-cert)?"
+    )
 
 
 def test_a_peer_that_closes_a_connection_without_tls_has_a_hint() -> None:
