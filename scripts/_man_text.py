@@ -86,8 +86,9 @@ PROSE = {
     With --standalone a name server runs in the same process and no other program is needed.
     Without --listen the broker serves loopback only. SIGTERM stops it in order: requests in
     progress are answered, all data is flushed, the checkpoint is written and the abort file is
-    removed. A second SIGTERM stops it at once. SIGQUIT (kill -3) writes the stacks of all threads
-    to stderr, and the broker continues; ps -T shows the threads by name.
+    removed; SIGINT and, without nohup, SIGHUP do the same. A second signal stops it at once.
+    SIGQUIT (kill -3) writes the stacks of all threads to stderr, and the broker continues; ps -T
+    shows the threads by name.
 
     Settings come from the command line, then from the file given with -c, then from the defaults;
     -p prints each setting with its origin. broker.conf(5) documents the keys.

@@ -271,7 +271,6 @@ LOCAL_IMPORTS: dict[str, str] = {
     "fcntl": "missing on Windows: locks are then not supported",
     "ipaddress": "18 ms; only for IPv6 addresses and lists of networks",
     "json": "5 ms; only for text that msgspec refuses",
-    "logging.handlers": "17 ms; only with --log-dir",
     "ssl": "37 ms; only for TLS connections",
     "tomllib": "7 ms; only with a configuration file",
     # libraries
@@ -292,6 +291,7 @@ LOCAL_IMPORTS: dict[str, str] = {
     "broker.common.topic": "43 ms; command lines with a topic name only",
     "broker.filter.sql92": "7 ms; most brokers get no SQL92 subscription",
     "broker.remoting.protocol.body.base": "28 ms; loaded with the first body type",
+    "broker.remoting.process.log_file": "imports logging.handlers; only with --log-dir",
     "broker.store.format.vectorized": "imports numpy, and numba if it is installed (460 ms)",
     "broker.store.recovery.runs.vectorized_dispatcher": "imports numpy; only for long scans",
     "mqadmin.inspector.export.arrow": "imports pyarrow",

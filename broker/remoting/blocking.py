@@ -77,6 +77,7 @@ class _Channel:
     __slots__ = (
         "address",
         "addresses",
+        "answered",
         "began",
         "decoder",
         "dialled",
@@ -98,6 +99,7 @@ class _Channel:
         self.out = bytearray()
         self.waiting: dict[int, _Pending] = {}
         self.open = False
+        self.answered = False
         self.handshaking = False
         self.wants = 0
         self.began = time.monotonic()
@@ -220,13 +222,20 @@ class _Channel:
                 error.message = f"{self.name}: {error.message}"
                 error.args = (error.message,)
                 raise
+            self.answered = self.answered or bool(frames)
             if frames and len(data) < READ_BYTES and not self.tls:
                 return frames
 
     def _broken(self, cause: object) -> SendRequestError:
         code = next((call.command.code for call in self.waiting.values()), -1)
+        hint = ""
+        if not self.answered and self.tls is None:
+            hint = "does the peer accept TLS only (--tls)?"
+        elif not self.answered:
+            hint = "does the peer require a client certificate that it trusts (--tls-cert)?"
         return SendRequestError(
             f"{self.name}: the connection broke before the answer came: {cause}",
+            hint,
             address=self.address,
             request_code=code,
         )

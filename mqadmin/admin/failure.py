@@ -16,6 +16,8 @@ from mqadmin.error_kind import LOOPBACK_ONLY, is_about_access, kind_of
 
 Answer = TypeVar("Answer")
 
+_RULE = "mqadmin acl create --help shows the parts of a rule; a source is 10.0.0.1 or 10.0.0.0/8"
+
 #: (request code, response code) → next step; request code None matches every request.
 _HINTS: dict[tuple[int | None, int], str] = {
     (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST): (
@@ -35,6 +37,9 @@ _HINTS: dict[tuple[int | None, int], str] = {
         "change it in the name server's configuration file and restart the name server; "
         "mqadmin namesrv config show shows the present value"
     ),
+    (RequestCode.AUTH_GET_ACL, ResponseCode.NO_PERMISSION): "mqadmin user list lists the users",
+    (RequestCode.AUTH_CREATE_ACL, ResponseCode.NO_PERMISSION): _RULE,
+    (RequestCode.AUTH_UPDATE_ACL, ResponseCode.NO_PERMISSION): _RULE,
     (None, ResponseCode.SYSTEM_BUSY): "the broker is busy: try again, or see mqadmin broker status",
     (None, ResponseCode.REQUEST_CODE_NOT_SUPPORTED): (
         "mqadmin cluster list shows the version of each broker"

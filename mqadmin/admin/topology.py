@@ -67,6 +67,12 @@ class Topology:
             )
         return members
 
+    def processes(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
+        """Return the same as :meth:`all`; ClientError when no broker is registered."""
+        if not self.targets and broker is None:
+            raise _no_broker_registered()
+        return self.all(cluster=cluster, broker=broker)
+
     def readers(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
         """Return one process per broker name: the master, else the slave with the smallest id.
 
@@ -74,10 +80,8 @@ class Topology:
 
         **Source:** RocketMQ ``BrokerData#selectBrokerAddr``, which takes a random slave.
         """
-        if not self.targets and broker is None:
-            raise _no_broker_registered()
         chosen: dict[str, Target] = {}
-        for target in self.all(cluster=cluster, broker=broker):
+        for target in self.processes(cluster=cluster, broker=broker):
             chosen.setdefault(target.label, target)
         return list(chosen.values())
 

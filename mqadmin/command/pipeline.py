@@ -7,6 +7,7 @@ from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import NO, PARTLY
 from mqadmin.command.framework.declare import Argument, Noun, Option, Options
 from mqadmin.command.framework.values import count, heap_size, pair, time_ms
+from mqadmin.command.store.directory.termination import interrupted_by_sigterm
 from mqadmin.output.stdio import stderr_is_terminal, write_err, write_out
 from mqadmin.output.view import Outcome, View
 from mqadmin.pipeline.catalog import JOBS, find_job, job_page, job_row, page_text
@@ -179,7 +180,7 @@ def run(session: Session, given: RunOptions) -> None:
 
     Damaged regions of the log are skipped and reported; the exit status is then 5. Output is
     written atomically; manifest.json, written last, contains counts and offsets. On a terminal a
-    bar shows the progress of Spark's tasks; Ctrl-C cancels.
+    bar shows the progress of Spark's tasks; Ctrl-C and SIGTERM cancel.
     """
     found = find_job(given.job)
     spark_home()  # reports a missing installation before anything of Spark is imported
@@ -211,7 +212,8 @@ def run(session: Session, given: RunOptions) -> None:
     )
     bar = Bar(session)
     try:
-        result = execution.run(request, bar.show)
+        with interrupted_by_sigterm():
+            result = execution.run(request, bar.show)
     finally:
         bar.clear()
     _show(session, found, result)

@@ -159,7 +159,10 @@ def _cut(error: OSError) -> OutputError:
 def read_answer(question: str) -> str:
     """Write ``question`` to stderr and read one line from stdin; "" at end of file."""
     write_err(question)
-    return sys.stdin.readline().strip()
+    answer = sys.stdin.readline()
+    if not answer:
+        write_err("\n")  # Ctrl-D leaves the cursor on the line of the question
+    return answer.strip()
 
 
 def read_input() -> bytes:

@@ -33,6 +33,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -144,13 +145,9 @@ def configure_logging(options: LogOptions) -> None:
         path = Path(options.directory) / f"{options.name}.log"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            from logging.handlers import RotatingFileHandler
+            from broker.remoting.process.log_file import RotatedLogFile
 
-            handlers.append(
-                RotatingFileHandler(
-                    path, maxBytes=LOG_FILE_BYTES, backupCount=LOG_FILE_COUNT, encoding="utf-8"
-                )
-            )
+            handlers.append(RotatedLogFile(path, max_bytes=LOG_FILE_BYTES, count=LOG_FILE_COUNT))
         except OSError as error:
             raise ConfigError(
                 f"--log-dir {options.directory}: {error.strerror or error}",
@@ -328,16 +325,22 @@ def notify(state: str) -> bool:
 
 
 class StopSignals:
-    """SIGTERM and SIGINT: the first sets ``stop``, the second exits immediately."""
+    """SIGTERM, SIGINT and SIGHUP: the first sets ``stop``, the second exits immediately.
+
+    SIGHUP, which is sent when a terminal closes, stays ignored under nohup, as in a JVM.
+    """
 
     def __init__(self, stop: asyncio.Event) -> None:
         self.stop = stop
         self.installed: list[signal.Signals] = []
+        self._second: SecondSignal | None = None
 
     def install(self) -> None:
         """Install the handlers; does nothing outside the main thread."""
         running = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue
             try:
                 running.add_signal_handler(number, self.received, number)
             except (NotImplementedError, RuntimeError, ValueError):
@@ -346,6 +349,11 @@ class StopSignals:
 
     def remove(self) -> None:
         """Remove the handlers."""
+        if self._second is not None:
+            self._second.close()
+        self._remove_from_loop()
+
+    def _remove_from_loop(self) -> None:
         running = asyncio.get_running_loop()
         for number in self.installed:
             running.remove_signal_handler(number)
@@ -354,12 +362,49 @@ class StopSignals:
     def received(self, number: signal.Signals) -> None:
         """First signal: request a clean shutdown. Second: exit with STATUS_KILLED."""
         if self.stop.is_set():
-            log.warning("%s again: exiting immediately", number.name)
-            logging.shutdown()
-            os._exit(STATUS_KILLED)
+            exit_at_once(number)
         log.info("%s: shutting down; a second signal exits immediately", number.name)
         notify("STOPPING=1")
         self.stop.set()
+        if self.installed:
+            numbers = list(self.installed)
+            self._remove_from_loop()
+            self._second = SecondSignal(numbers)
+
+
+class SecondSignal:
+    """A thread that waits for the second signal: the last syncs of a stop block the event loop."""
+
+    def __init__(self, numbers: Sequence[signal.Signals]) -> None:
+        self._source, self._sink = os.pipe()
+        os.set_blocking(self._sink, False)
+        self._before = {number: signal.signal(number, _ignore) for number in numbers}
+        self._fd_before = signal.set_wakeup_fd(self._sink, warn_on_full_buffer=False)
+        threading.Thread(target=self._wait, name="signals", daemon=True).start()
+
+    def _wait(self) -> None:
+        with os.fdopen(self._source, "rb", buffering=0) as source:
+            while received := source.read(1):
+                if received[0] in self._before:
+                    exit_at_once(signal.Signals(received[0]))
+
+    def close(self) -> None:
+        """Restore the handlers; the thread ends."""
+        signal.set_wakeup_fd(self._fd_before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(self._sink)
+
+
+def _ignore(number: int, frame: object) -> None:
+    """Do nothing: the number of the signal is in the pipe."""
+
+
+def exit_at_once(number: signal.Signals) -> None:
+    """End the process without a clean shutdown."""
+    log.warning("%s again: exiting immediately", number.name)
+    logging.shutdown()
+    os._exit(STATUS_KILLED)
 
 
 def run(serve: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:

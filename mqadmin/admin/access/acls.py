@@ -25,8 +25,8 @@ from mqadmin.admin.topology import Target
 
 CUSTOM = "Custom"
 
-#: **Source:** RocketMQ ``Action``; Unknown is left out.
-ACTIONS = ("All", "Any", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
+#: **Source:** RocketMQ ``Action``; Unknown and Any, which brokers refuse in a rule, are left out.
+ACTIONS = ("All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
 
 #: **Source:** RocketMQ ``ResourceType``.
 RESOURCE_TYPES = ("Any", "Cluster", "Namespace", "Topic", "Group")
@@ -78,7 +78,7 @@ class AclAdmin:
         broker: str | None = None,
     ) -> Listing[AclRecord]:
         """Return one record per rule and broker process; the filters are parts of the names."""
-        targets = self._admin.topology.all(cluster=cluster, broker=broker)
+        targets = self._admin.topology.processes(cluster=cluster, broker=broker)
         answers = found_values(
             self._admin,
             targets,
@@ -99,7 +99,7 @@ class AclAdmin:
         self, subject: str, *, cluster: str | None = None, broker: str | None = None
     ) -> Listing[AclRecord]:
         """Return the rules of a subject on each broker process that has some."""
-        targets = self._admin.topology.all(cluster=cluster, broker=broker)
+        targets = self._admin.topology.processes(cluster=cluster, broker=broker)
         good, errors = part_errors(targets, self._rules.named(targets, subject))
         items = [record for target, info in good if info for record in _records(info, target)]
         return Listing(items=items, errors=errors)

@@ -62,7 +62,7 @@ class UserAdmin:
         self, *, pattern: str | None = None, cluster: str | None = None, broker: str | None = None
     ) -> Listing[UserRecord]:
         """Return one record per user and broker process; ``pattern`` is a part of the name."""
-        targets = self._admin.topology.all(cluster=cluster, broker=broker)
+        targets = self._admin.topology.processes(cluster=cluster, broker=broker)
         good, errors = part_errors(
             targets,
             found_values(self._admin, targets, RequestCode.AUTH_LIST_USER, filter=pattern),
@@ -79,7 +79,7 @@ class UserAdmin:
         self, username: str, *, cluster: str | None = None, broker: str | None = None
     ) -> Listing[UserRecord]:
         """Return the user on each broker process that has it."""
-        targets = self._admin.topology.all(cluster=cluster, broker=broker)
+        targets = self._admin.topology.processes(cluster=cluster, broker=broker)
         good, errors = part_errors(targets, self._users.named(targets, username))
         items = [_record(found, target) for target, found in good if found is not None]
         return Listing(items=items, errors=errors)

@@ -94,10 +94,8 @@ class DelayAdmin:
         numbers = _numbers(state)
         queues = [reader.queue(SCHEDULE_TOPIC, level - 1) for level in numbers]
         rows = []
-        answers = zip(numbers, queues, reader.max_offsets(queues), strict=True)
-        for level, queue, answer in answers:
-            # A broker that never delayed a message does not have the topic.
-            end = 0 if isinstance(answer, RocketMQError) else max(0, answer)
+        # A broker that never delayed a message does not have the topic.
+        for level, queue, end in zip(numbers, queues, reader.ends(queues), strict=True):
             delay_ms = delays[level - 1] if level <= len(delays) else None
             offset = min(offsets.get(level, 0), end)
             due_ms = None

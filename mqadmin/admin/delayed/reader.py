@@ -1,6 +1,6 @@
 """Read the system topics of one broker, which may have no route."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, RocketMQError
@@ -37,6 +37,15 @@ class BrokerReader(QueueReader):
                 raise answer
             numbers.append(max(0, answer))
         return numbers[0], numbers[1]
+
+    def ends(self, queues: Sequence[MessageQueue]) -> list[int]:
+        """Return the max offset of each queue, 0 if the broker does not have the topic."""
+        numbers = []
+        for answer in self.max_offsets(queues):
+            if isinstance(answer, RocketMQError) and not _is_unknown(answer):
+                raise answer
+            numbers.append(0 if isinstance(answer, RocketMQError) else max(0, answer))
+        return numbers
 
     def messages(
         self, queue: MessageQueue, begin: int, end: int | None = None

@@ -59,11 +59,22 @@ class TimerAdmin:
         scan: int = DEFAULT_SCAN,
     ) -> Listing[TimerRow]:
         """Return the pending timer messages by due time; ClientError for an unknown topic."""
+        targets = self._admin.topology.readers(cluster=cluster, broker=broker)
+        found = self._all(wanted, targets, scan)
+        if not found.items and not found.errors and wanted.topic is not None:
+            self._admin.routes.get(wanted.topic)
+        return msgspec.structs.replace(
+            found,
+            items=found.items[:limit],
+            truncated=found.truncated or len(found.items) > limit,
+        )
+
+    def _all(self, wanted: TimerFilter, targets: Sequence[Target], scan: int) -> Listing[TimerRow]:
         items: list[TimerRow] = []
         errors: list[TargetError] = []
         notes: list[str] = []
         truncated = False
-        for target in self._admin.topology.readers(cluster=cluster, broker=broker):
+        for target in targets:
             try:
                 pending, skipped = self._pending(target, scan)
             except RocketMQError as error:
@@ -75,15 +86,8 @@ class TimerAdmin:
                 notes.append(f"{target.label}: {skipped} older records were not read (--scan)")
             if pending.truncated:
                 notes.append(f"{target.label}: more than {MAX_PENDING} messages are pending")
-        if not items and not errors and wanted.topic is not None:
-            self._admin.routes.get(wanted.topic)
         items.sort(key=lambda row: row.due_timestamp)
-        return Listing(
-            items=items[:limit],
-            errors=errors,
-            notes=notes,
-            truncated=truncated or len(items) > limit,
-        )
+        return Listing(items=items, errors=errors, notes=notes, truncated=truncated)
 
     def _pending(self, target: Target, scan: int) -> tuple[PendingTimers, int]:
         """Return the pending messages of a broker, and the number of records not read."""
@@ -104,7 +108,7 @@ class TimerAdmin:
         handle is not registered.
         """
         handles: list[str] = []
-        rows: Sequence[TimerRow] | None = None
+        listing: Listing[TimerRow] | None = None
         for word in words:
             try:
                 decode_recall_handle(word)
@@ -112,16 +116,10 @@ class TimerAdmin:
                 continue
             except RemoteProtocolError:
                 pass
-            if rows is None:
-                rows = self.list(TimerFilter()).items
-            found = [row.recall_handle for row in rows if row.matches(word) and row.recall_handle]
-            if not found:
-                raise ClientError(
-                    f"{word} is not a recall handle, and no pending timer message has this id or"
-                    " key",
-                    "mqadmin timer list shows handles, ids and keys",
-                )
-            handles += found
+            if listing is None:
+                targets = self._admin.topology.readers()
+                listing = self._all(TimerFilter(), targets, DEFAULT_SCAN)
+            handles += _handles_of(word, listing)
         return [self._item(text) for text in dict.fromkeys(handles)]
 
     def _item(self, text: str) -> RecallItem:
@@ -153,3 +151,20 @@ class TimerAdmin:
             found = describe(error, address=item.address, target=item.uniq_key)
             return msgspec.structs.replace(item, status="failed", note=error.message, error=found)
         return msgspec.structs.replace(item, status="recalled")
+
+
+def _handles_of(word: str, listing: Listing[TimerRow]) -> Sequence[str]:
+    """Return the handles of the messages with an id or key; ClientError if there are none."""
+    found = [row.recall_handle for row in listing.items if row.matches(word) and row.recall_handle]
+    if found:
+        return found
+    missing = [*(error.message for error in listing.errors), *listing.notes]
+    if missing:
+        raise ClientError(
+            f"{word} is not a recall handle, and the search is incomplete: {'; '.join(missing)}",
+            "mqadmin timer list --scan N shows handles",
+        )
+    raise ClientError(
+        f"{word} is not a recall handle, and no pending timer message has this id or key",
+        "mqadmin timer list shows handles, ids and keys",
+    )

@@ -54,6 +54,11 @@ def chosen_queues(
         if broker in (None, queue.broker_name) and queue_id in (None, queue.queue_id)
     ]
     if not queues:
+        if not route.subscribe_queues():
+            raise ClientError(
+                f"topic {route.topic} has no readable queue on any broker",
+                f"mqadmin topic perm {route.topic} rw makes it readable",
+            )
         where = f"queue {queue_id}" if queue_id is not None else "readable queue"
         raise ClientError(
             f"topic {route.topic} has no {where} on {broker or 'any broker'}",
@@ -264,7 +269,7 @@ def _no_results_in_window(
     return QueryResult(
         kind=kinds.NOT_FOUND,
         detail="no message was stored in the window",
-        hint="widen it with --since and --until, or --all-time",
+        hint="widen it with --since and --until",
         begin_timestamp=begin_ms,
         end_timestamp=end_ms,
     )

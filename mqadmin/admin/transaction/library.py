@@ -3,11 +3,12 @@
 Half and op queues are read with pull requests; no offset is committed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from broker.common.address import format_address
 from broker.common.clock import Clock, SystemClock
 from broker.common.group import SYS_TRANS_GROUP
 from broker.common.topic import (
@@ -15,12 +16,13 @@ from broker.common.topic import (
     TRANS_HALF_TOPIC,
     TRANS_OP_HALF_TOPIC,
 )
-from broker.errors import ClientError, RocketMQError
+from broker.errors import ClientError, ConfigError, RemoteProtocolError, RocketMQError
 from broker.message.message_id import parse_offset_msg_id
 from broker.message.transaction import REMOVE_TAG, decode_op_body
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.delayed.reader import BrokerReader
 from mqadmin.admin.failure import describe
+from mqadmin.admin.message.query import MessageQueries
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
@@ -57,11 +59,21 @@ class TransactionAdmin:
         limit: int = DEFAULT_LIMIT,
     ) -> Listing[TransactionRow]:
         """Return open half messages and discarded ones of each broker, by queue offset."""
+        targets = self._admin.topology.readers(cluster=cluster, broker=broker)
+        return self._listing(targets, limit, lambda _: True)
+
+    def find(self, text: str, *, limit: int = DEFAULT_LIMIT) -> Listing[TransactionRow]:
+        """Return the transactions with a uniqKey, an offsetMsgId or a key."""
+        return self._listing(self._admin.topology.readers(), limit, lambda row: row.matches(text))
+
+    def _listing(
+        self, targets: Sequence[Target], limit: int, wanted: Callable[[TransactionRow], bool]
+    ) -> Listing[TransactionRow]:
         items: list[TransactionRow] = []
         errors: list[TargetError] = []
-        for target in self._admin.topology.readers(cluster=cluster, broker=broker):
+        for target in targets:
             try:
-                for row in self._rows(target):
+                for row in filter(wanted, self._rows(target)):
                     if len(items) >= limit:
                         return Listing(items=items, errors=errors, truncated=True)
                     items.append(row)
@@ -69,28 +81,48 @@ class TransactionAdmin:
                 errors.append(describe(error, address=target.address, target=target.label))
         return Listing(items=items, errors=errors)
 
-    def find(self, text: str, *, limit: int = DEFAULT_LIMIT) -> Listing[TransactionRow]:
-        """Return the transactions with a uniqKey, an offsetMsgId or a key."""
-        found = self.list(limit=limit)
-        items = [row for row in found.items if row.matches(text)]
-        return Listing(items=items, errors=found.errors, truncated=found.truncated)
-
     def plan_resume(self, ids: Sequence[str]) -> Sequence[ResumeItem]:
-        """Return the messages to resume; RocketMQError for an id that is not an offsetMsgId."""
-        names = {target.address: target.broker_name for target in self._admin.topology.targets}
-        items = []
-        for text in ids:
+        """Return the messages to resume, with an error if it is not a discarded transaction.
+
+        ConfigError for a text that is not an offsetMsgId.
+        """
+        return [self._item(text) for text in ids]
+
+    def _item(self, text: str) -> ResumeItem:
+        try:
             host, port, _ = parse_offset_msg_id(text)
-            address = f"{host}:{port}"
-            items.append(
-                ResumeItem(
-                    offset_msg_id=text,
-                    broker_name=names.get(address),
-                    address=address,
-                    status="planned",
-                )
+        except RemoteProtocolError as invalid:
+            raise ConfigError(invalid.message, invalid.hint) from invalid
+        address = format_address(host, port)
+        names = {target.address: target.broker_name for target in self._admin.topology.targets}
+        item = ResumeItem(
+            offset_msg_id=text,
+            broker_name=names.get(address),
+            address=address,
+            status="planned",
+        )
+        error = self._not_discarded(item)
+        return item if error is None else _failed(item, error)
+
+    def _not_discarded(self, item: ResumeItem) -> TargetError | None:
+        """Return why a message cannot be resumed.
+
+        Java brokers do not compare the topic: they store any message again as a half message.
+        """
+        found = MessageQueries(self._admin).query_id(item.offset_msg_id)
+        detail, hint = found.detail, found.hint
+        if found.items:
+            if found.items[0].topic == TRANS_CHECK_MAX_TIME_TOPIC:
+                return None
+            detail = (
+                f"message {item.offset_msg_id} of topic {found.items[0].topic}"
+                " is not a discarded transaction"
             )
-        return items
+            hint = "mqadmin tx list shows the discarded ones"
+        kind = found.errors[0].kind if found.errors else "client"
+        return TargetError(
+            kind=kind, message=detail, hint=hint, address=item.address, target=item.offset_msg_id
+        )
 
     def resume(self, item: ResumeItem) -> ResumeItem:
         """Put a discarded half message back; its checks count from 0.
@@ -105,17 +137,20 @@ class TransactionAdmin:
                 msg_id=item.offset_msg_id,
             )
         except RocketMQError as error:
-            found = describe(error, address=item.address, target=item.offset_msg_id)
-            return msgspec.structs.replace(item, status="failed", note=error.message, error=found)
+            return _failed(item, describe(error, address=item.address, target=item.offset_msg_id))
         return msgspec.structs.replace(item, status="resumed")
 
     def _rows(self, target: Target) -> Iterator[TransactionRow]:
         now_ms = self._clock.now_ms()
         reader = BrokerReader(self._admin, target)
+        # The order matters on a broker in use: no op record of a listed half message is missed.
+        op_offset = self._committed(target, TRANS_OP_HALF_TOPIC)
         first = self._committed(target, TRANS_HALF_TOPIC)
+        halves = reader.queue(TRANS_HALF_TOPIC, 0)
+        _, end = reader.bounds(halves)
         decided: set[int] = set()
         ops = reader.queue(TRANS_OP_HALF_TOPIC, 0)
-        for message in reader.messages(ops, self._op_offset(target)):
+        for message in reader.messages(ops, op_offset):
             if message.tags == REMOVE_TAG:
                 decided.update(at for at in decode_op_body(message.body) if at >= first)
             if len(decided) > MAX_SETTLED:
@@ -123,14 +158,11 @@ class TransactionAdmin:
                     f"{target.label}: over {MAX_SETTLED} decided transactions are not yet passed",
                     "the check rounds of this broker lag; mqadmin tx list --store reads its files",
                 )
-        for message in reader.messages(reader.queue(TRANS_HALF_TOPIC, 0), first):
+        for message in reader.messages(halves, first, end):
             if message.queue_offset not in decided:
                 yield transaction_row(message, target.broker_name, OPEN, now_ms)
         for message in reader.messages(reader.queue(TRANS_CHECK_MAX_TIME_TOPIC, 0), 0):
             yield transaction_row(message, target.broker_name, DISCARDED, now_ms)
-
-    def _op_offset(self, target: Target) -> int:
-        return self._committed(target, TRANS_OP_HALF_TOPIC)
 
     def _committed(self, target: Target, topic: str) -> int:
         """Return a committed offset of the broker's own group, 0 if there is none."""
@@ -144,3 +176,7 @@ class TransactionAdmin:
             set_zero_if_not_found=False,
         )
         return int(reply.command.ext_fields.get("offset") or 0)
+
+
+def _failed(item: ResumeItem, error: TargetError) -> ResumeItem:
+    return msgspec.structs.replace(item, status="failed", note=error.message, error=error)

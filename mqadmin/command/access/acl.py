@@ -39,7 +39,7 @@ Actions = Annotated[
         "--action",
         "-a",
         metavar="ACTION",
-        help="One of All, Any, Pub, Sub, Create, Update, Delete, Get, List; may be repeated.",
+        help="One of All, Pub, Sub, Create, Update, Delete, Get, List; may be repeated.",
     ),
 ]
 Decision = Annotated[

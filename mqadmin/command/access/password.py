@@ -36,17 +36,30 @@ def read_password(path: str | None, username: str) -> str:
     elif os.environ.get(VARIABLE):
         password = os.environ[VARIABLE]
     elif stdin_is_terminal():
-        password = getpass(f"password of user {username}: ")
-        if password != getpass("the same password again: "):
-            raise UsageFault("the passwords differ; nothing was changed")
+        password = _asked(username)
     else:
-        raise UsageFault(
-            f"no password is given for user {username}",
-            f"name a file with --password-file, or set {VARIABLE}",
-        )
+        raise _not_given(username)
     if not password:
         raise UsageFault(f"the password of user {username} is empty")
     return password
+
+
+def _asked(username: str) -> str:
+    try:
+        password = getpass(f"password of user {username}: ")
+        again = getpass("the same password again: ")
+    except EOFError:
+        raise _not_given(username) from None
+    if password != again:
+        raise UsageFault("the passwords differ; nothing was changed")
+    return password
+
+
+def _not_given(username: str) -> UsageFault:
+    return UsageFault(
+        f"no password is given for user {username}",
+        f"name a file with --password-file, or set {VARIABLE}",
+    )
 
 
 def _text(data: bytes, path: str) -> str:

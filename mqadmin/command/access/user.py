@@ -163,7 +163,7 @@ def update(
 def delete(
     session: Session, username: Username, cluster: Cluster = None, broker: Broker = None
 ) -> None:
-    """Delete a user on every broker process that has it; its access rules are kept."""
+    """Delete a user on every broker process that has it, and its access rules with it."""
     run_change(
         session,
         library.UserAdmin,

@@ -13,15 +13,16 @@ from mqadmin.command.dead_letters.filters import (
     dead_letter_filter,
 )
 from mqadmin.command.dlq import DLQ_SHOW, NOUN, REPLAY_LIMIT
+from mqadmin.command.execution.failure import target_report
 from mqadmin.command.execution.found import emit_found
 from mqadmin.command.execution.online import body_form, dead_letters
 from mqadmin.command.execution.session import Session
-from mqadmin.command.execution.status import NO, PARTLY
+from mqadmin.command.execution.status import DONE, NO, PARTLY
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.common_options import Group
 from mqadmin.command.framework.declare import Option
 from mqadmin.command.framework.values import count
-from mqadmin.output.view import View
+from mqadmin.output.view import Outcome, View
 
 if TYPE_CHECKING:
     from mqadmin.message_row import MessageRow
@@ -33,6 +34,7 @@ DLQ_STATS = View(
         *("oldestTime", "newestTime", "exceptions", "exception"),
     ),
 )
+RAISE = "raise --limit"
 DLQ_EXPORT = View("dlq.export", DLQ_SHOW.columns)
 
 Limit = Annotated[
@@ -68,9 +70,10 @@ def stats(
     """
     begin, end = window(session, begin, end, time)
     everything = DeadLetterFilter()
-    rows = _read(session, DLQ_STATS, group, (begin, end), limit, everything, body="none")
-    if rows is not None:
-        session.emit(DLQ_STATS, count_dead_letters(group, rows))
+    found = _read(session, DLQ_STATS, group, (begin, end), limit, everything, body="none")
+    if found is not None:
+        rows, outcome = found
+        session.emit(DLQ_STATS, count_dead_letters(group, rows), outcome, hint=RAISE)
 
 
 @NOUN.verb(
@@ -106,12 +109,15 @@ def export(
     """
     begin, end = window(session, begin, end, time)
     chosen = dead_letter_filter(tags, keys, properties, origin, exception)
-    rows = _read(session, DLQ_EXPORT, group, (begin, end), limit, chosen, body="base64")
-    if rows is None:
+    found = _read(session, DLQ_EXPORT, group, (begin, end), limit, chosen, body="base64")
+    if found is None:
         return
+    rows, outcome = found
     write_dead_letters(out, rows)
     if not session.is_table:
-        session.emit(DLQ_EXPORT, rows)
+        session.emit(DLQ_EXPORT, rows, outcome, hint=RAISE)
+    elif outcome.truncated:
+        session.report(DONE if outcome.asked else PARTLY, "truncated", outcome.reason, RAISE)
     session.note(f"{len(rows)} dead letters of group {group} are in {out}")
 
 
@@ -124,8 +130,11 @@ def _read(
     chosen: DeadLetterFilter,
     *,
     body: str,
-) -> "list[MessageRow] | None":
-    """Return the chosen dead letters; None if there are none, which is reported (status 1)."""
+) -> "tuple[list[MessageRow], Outcome] | None":
+    """Return the chosen dead letters; None if there are none, which is reported (status 1).
+
+    Brokers that failed are reported, a limit that was reached is left to the caller.
+    """
     found = dead_letters(session.admin).show(
         group,
         max_items=limit or REPLAY_LIMIT,
@@ -136,13 +145,16 @@ def _read(
     if found.kind != "found":
         emit_found(session, view, found)
         return None
-    if found.truncated and limit is None:
-        reason = f"only the first {len(found.items)} dead letters of the group were read"
-        session.report(PARTLY, "truncated", reason, "raise --limit")
+    outcome = Outcome(
+        truncated=found.truncated,
+        asked=limit is not None,
+        reason=f"only the first {len(found.items)} dead letters of the group were read",
+        errors=[target_report(error).fields() for error in found.errors],
+    )
     session.report_targets(found.errors, some_worked=True)
     rows = [row for row in found.items if chosen.test(row)]
     if rows:
-        return rows
-    session.emit(view, [], quiet=True)
+        return rows, outcome
+    session.emit(view, [], outcome, quiet=True, hint=RAISE)
     session.report(NO, "notFound", f"none of {len(found.items)} dead letters of {group} matches")
     return None

@@ -6,7 +6,7 @@ from mqadmin.admin.delayed import levels as library
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Noun, Option
 from mqadmin.command.framework.values import count, positive_int32, time_ms
-from mqadmin.command.offline import OneBroker, OneCluster, StoreDir, bounded
+from mqadmin.command.offline import OneBroker, OneCluster, StoreDir, bounded, refuse_online_options
 from mqadmin.inspector.delayed import levels as offline
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.output.view import View
@@ -57,6 +57,7 @@ def levels(
     A next delivery long in the past: the broker does not deliver the level.
     """
     if store is not None:
+        refuse_online_options(cluster=cluster, broker=broker)
         session.emit(
             DELAY_LEVELS, offline.delay_levels(StoreDirectory(store), now_ms=time_ms("now"))
         )
@@ -94,6 +95,7 @@ def pending(
     """List messages that wait in delay levels, by time of delivery."""
     wanted = DelayFilter(level=level, topic=topic)
     if store is not None:
+        refuse_online_options(cluster=cluster, broker=broker)
         rows = offline.delayed_messages(StoreDirectory(store), wanted, now_ms=time_ms("now"))
         bounded(session, DELAY_PENDING, rows, limit, DEFAULT_LIMIT)
         return

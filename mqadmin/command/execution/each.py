@@ -1,10 +1,11 @@
 """The sequence of a command that acts on single messages: plan, show, ask, act, report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from mqadmin.command.execution.failure import target_report
 from mqadmin.command.execution.session import Session
-from mqadmin.output.view import View
+from mqadmin.output.view import Outcome, View
 
 if TYPE_CHECKING:
     from mqadmin.admin.result import TargetError
@@ -32,16 +33,25 @@ def run_each(
 ) -> None:
     """Apply ``act`` to planned items one by one; a failed item does not affect the others.
 
-    ``question`` is asked on a terminal. Status 5 when some failed.
+    An item with an error in the plan is only reported. ``question`` is asked on a terminal, if an
+    item is left. Status 5 when some failed.
     """
     session.announce(item.address for item in items)
+    possible = any(item.error is None for item in items)
+    if possible and not session.dry_run and not session.consent(question):
+        return
+    outcome = Outcome()
+    errors: list[TargetError] = []
+
+    def results() -> Iterator[I]:
+        for item in items:
+            done = item if session.dry_run or item.error is not None else act(item)
+            if done.error is not None:
+                errors.append(done.error)
+                outcome.errors.append(target_report(done.error).fields())
+            yield done
+
+    session.emit(view, results(), outcome)
     if session.dry_run:
-        session.emit(view, items)
         session.end_dry_run()
-        return
-    if not session.consent(question):
-        return
-    done = [act(item) for item in items]
-    session.emit(view, done)
-    errors = [item.error for item in done if item.error is not None]
-    session.report_targets(errors, some_worked=len(errors) < len(done))
+    session.report_targets(errors, some_worked=len(errors) < len(items))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
+from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Option
 from mqadmin.output.view import Outcome, View
@@ -17,6 +18,13 @@ StoreDir = Annotated[
     str | None,
     Option("--store", metavar="DIR", help="Read a store directory.", complete="file"),
 ]
+
+
+def refuse_online_options(**options: object) -> None:
+    """UsageFault for an option of running brokers together with --store."""
+    for name, value in options.items():
+        if value is not None:
+            raise UsageFault(f"--{name} is an option for running brokers", "omit it with --store")
 
 
 def bounded(

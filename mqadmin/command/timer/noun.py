@@ -4,11 +4,10 @@ from typing import Annotated
 
 from mqadmin.admin.delayed import timers as library
 from mqadmin.command.execution.each import run_each
-from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Argument, Noun, Option
 from mqadmin.command.framework.values import count, time_ms
-from mqadmin.command.offline import OneBroker, OneCluster, StoreDir, bounded
+from mqadmin.command.offline import OneBroker, OneCluster, StoreDir, bounded, refuse_online_options
 from mqadmin.inspector.delayed.timers import pending_timers
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.output.view import View
@@ -84,8 +83,7 @@ def list_timers(
     """
     wanted = TimerFilter(topic=topic, key=key, system=system)
     if store is not None:
-        if scan is not None:
-            raise UsageFault("--scan is an option for running brokers", "omit it with --store")
+        refuse_online_options(scan=scan, cluster=cluster, broker=broker)
         found = pending_timers(StoreDirectory(store), now_ms=time_ms("now"))
         rows = (row for row in found if wanted.accepts(row))
         bounded(session, TIMER_LIST, rows, limit, DEFAULT_LIMIT)

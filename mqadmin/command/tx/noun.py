@@ -7,7 +7,7 @@ from mqadmin.command.execution.each import run_each
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Argument, Noun, Option
 from mqadmin.command.framework.values import count, time_ms
-from mqadmin.command.offline import OneBroker, OneCluster, StoreDir, bounded
+from mqadmin.command.offline import OneBroker, OneCluster, StoreDir, bounded, refuse_online_options
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.transaction.halves import transaction_rows
 from mqadmin.output.view import View
@@ -57,6 +57,7 @@ def list_transactions(
     read, of a Java broker 4.9 or 5.x too.
     """
     if store is not None:
+        refuse_online_options(cluster=cluster, broker=broker)
         rows = transaction_rows(StoreDirectory(store), now_ms=time_ms("now"))
         bounded(session, TX_LIST, rows, limit, DEFAULT_LIMIT)
         return

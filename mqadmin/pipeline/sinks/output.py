@@ -35,7 +35,7 @@ CONTROLS: Final = r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\
 
 
 class Output:
-    """The output directory of a run. ConfigError if the directory contains other files.
+    """The output directory of a run. ConfigError for other files and tables of another job.
 
     ``form`` is any format that Spark can write, including those of jars given to the session;
     ``about`` describes the run in the manifest.
@@ -45,7 +45,10 @@ class Output:
         self.out = out
         self.form = form
         self.about = about
-        if out.exists() and any(out.iterdir()) and not (out / MANIFEST).exists():
+        earlier = _job_of(out / MANIFEST)
+        if earlier not in ("", about["job"]):
+            raise ConfigError(f"{out} contains the tables of job {earlier}", "choose another --out")
+        if out.exists() and any(out.iterdir()) and not earlier:
             foreign = [path for path in out.iterdir() if not path.name.startswith(STAGING_PREFIX)]
             if foreign:
                 raise ConfigError(
@@ -106,6 +109,14 @@ class Output:
         for leftover in self.out.glob(STAGING_PREFIX + "*"):
             shutil.rmtree(leftover, ignore_errors=True)
         return manifest
+
+
+def _job_of(manifest: Path) -> str:
+    """Return the job of a manifest, "" for a file that is missing or not a manifest."""
+    try:
+        return str(json.loads(manifest.read_bytes())["job"])
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return ""
 
 
 def encode_nested_columns(frame: DataFrame, form: str) -> DataFrame:

@@ -183,7 +183,7 @@ def check_master(master: str) -> None:
     """
     invalid = ConfigError(f"not a Spark master: {master!r}", "local[N] or spark://HOST:PORT")
     if not master.startswith("spark://"):
-        if not master.startswith(("local", "yarn", "k8s://")):
+        if not master.startswith(("local", "yarn", "k8s://")) or master == "local[0]":
             raise invalid
         return
     reason = ""

@@ -374,6 +374,51 @@ def test_an_untrusted_certificate_is_a_connect_error(certificate: tuple[Path, Pa
         thread.join()
 
 
+def test_a_connection_without_a_certificate_that_the_peer_requires_has_a_hint(
+    certificate: tuple[Path, Path],
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    context.load_verify_locations(certificate[0])
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    def answer(plain: socket.socket) -> None:
+        with contextlib.suppress(OSError), context.wrap_socket(plain, server_side=True):
+            pass
+
+    client_context = ssl.create_default_context(cafile=str(certificate[0]))
+    with listener() as (sock, address):
+        thread = serve_raw(sock, answer)
+        with BlockingClient(tls=client_context) as client, pytest.raises(SendRequestError) as lost:
+            client.call(address, request(1))
+        thread.join()
+    assert (
+        lost.value.hint == "does the peer require a client certificate that it trusts (--tls-cert)?"
+    )
+
+
+def test_a_peer_that_closes_a_connection_without_tls_has_a_hint() -> None:
+    def answer_first(connection: socket.socket) -> None:
+        with connection:
+            connection.sendall(encode_frame(response(read_request(connection))))
+            read_request(connection)
+
+    with listener() as (sock, address):
+        thread = serve_raw(sock, lambda connection: connection.close())
+        with BlockingClient() as client, pytest.raises(SendRequestError) as lost:
+            client.call(address, request(1))
+        thread.join()
+    assert lost.value.hint == "does the peer accept TLS only (--tls)?"
+    with listener() as (sock, address):
+        thread = serve_raw(sock, answer_first)
+        with BlockingClient() as client:
+            client.call(address, request(1))
+            with pytest.raises(SendRequestError) as lost:
+                client.call(address, request(1))
+        thread.join()
+    assert lost.value.hint == ""
+
+
 def test_a_peer_without_tls_is_refused(peer) -> None:
     server = peer()
     with (

@@ -38,6 +38,10 @@ def test_absent_is_none_not_minus_one() -> None:
         (28, 3, "", "cluster list"),
         (17, 16, "AuthorizationException", "--access-key"),
         (203, 206, "", "consumer lag"),
+        (3006, 16, "The source ip is invalid.", "10.0.0.0/8"),
+        (3007, 16, "The actions can not be Any.", "acl create --help"),
+        (3009, 16, "The subject is not exist.", "user list"),
+        (3009, 16, "check signature failed.", "--access-key"),
     ],
 )
 def test_hints_name_the_next_command(request_code, response_code, remark, word) -> None:

@@ -51,6 +51,8 @@ def test_readers_prefer_the_master_then_the_smallest_id() -> None:
 def test_a_cluster_without_brokers_is_an_error_not_an_empty_result() -> None:
     with pytest.raises(ClientError, match="no broker is registered"):
         Topology({}, {}).readers()
+    with pytest.raises(ClientError, match="no broker is registered"):
+        Topology({}, {}).processes()
     assert Topology({}, {}).all() == []
 
 

@@ -169,7 +169,7 @@ def test_an_answer_is_one_line_without_blanks_and_empty_at_the_end(
     assert stdio.read_answer("really? ") == "yes"
     assert stdio.read_answer("") == "more"
     assert stdio.read_answer("") == ""
-    assert capsys.readouterr().err == "really? "
+    assert capsys.readouterr().err == "really? \n"
 
 
 def test_a_closed_input_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:

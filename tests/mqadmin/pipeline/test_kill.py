@@ -34,6 +34,8 @@ def written(self, *given):
     if list(self.staging.glob("*")):  # one table is complete
         if victim == "jvm":
             os.kill(jvms[0], signal.SIGKILL)
+        elif victim == "terminated":
+            os.kill(os.getpid(), signal.SIGTERM)
         else:
             print(jvms[0], flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -81,3 +83,25 @@ def test_a_kill_leaves_no_final_files_and_the_next_run_resumes(
     assert mqadmin(*words).status == 0
     assert {path.name for path in out.iterdir()} >= {"traffic", "skew", "manifest.json"}
     assert not list(out.glob(".mqadmin-*"))
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_sigterm_ends_a_run_as_ctrl_c_does(store_roots: dict[str, Path], tmp_path: Path) -> None:
+    root, out, temporary = store_roots["normal-stop-533"], tmp_path / "out", tmp_path / "tmp"
+    temporary.mkdir()
+    words = ["pipeline", "run", "traffic", "--store", str(root), "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, "terminated", *words, "--master", "local[2]"],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TMPDIR": str(temporary),
+        },
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (130, ""), done.stderr
+    assert not list(temporary.glob("mqadmin-spark-*"))

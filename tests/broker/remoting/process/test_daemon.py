@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -228,6 +229,27 @@ def test_the_first_signal_stops_in_order(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.usefixtures("event_loop_name")
+def test_a_hangup_of_the_terminal_stops_in_order_unless_it_is_ignored() -> None:
+    """Java stops in order, too; nohup ignores the signal."""
+    hangups: list[bool] = []
+
+    async def serve(stop: asyncio.Event) -> int:
+        os.kill(os.getpid(), signal.SIGHUP)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            await stop.wait()
+        hangups.append(stop.is_set())
+        return 0
+
+    assert daemon.run(serve) == 0
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert daemon.run(serve) == 0
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+    assert hangups == [True, False]
+
+
+@pytest.mark.usefixtures("event_loop_name")
 def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     statuses: list[int] = []
     monkeypatch.setattr(daemon.os, "_exit", statuses.append)
@@ -242,6 +264,25 @@ def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 
     daemon.run(serve)
     assert statuses == [daemon.STATUS_KILLED]
+
+
+@pytest.mark.usefixtures("event_loop_name")
+def test_the_second_signal_does_not_wait_for_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last sync of a stop blocks the loop, for minutes on a slow disk."""
+    ended = threading.Event()
+    monkeypatch.setattr(daemon.os, "_exit", lambda status: ended.set())
+    before = signal.getsignal(signal.SIGTERM)
+
+    async def serve(stop: asyncio.Event) -> int:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 0 if ended.wait(20) else 1
+
+    assert daemon.run(serve) == 0
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from broker.errors import ClientError, ConfigError
 from mqadmin.admin.access.acls import AclAdmin, Rule
 from mqadmin.admin.facade import MQAdmin
 from tests.support.access_broker import AccessTable
+from tests.support.fake_brokers import FakeCluster
 
 ORDERS = Rule(
     subject="User:alice", resources=["Topic:orders"], actions=["Pub", "Sub"], decision="Allow"
@@ -97,3 +98,18 @@ def test_invalid_rules_are_refused_before_any_request(
     given = {"subject": "User:a", "resources": ["Topic:t"], "actions": ["Pub"], **words}
     with pytest.raises(ConfigError, match=reason):
         admin.acl.plan_create(Rule(decision="Allow", **given))  # type: ignore[arg-type]
+
+
+def test_an_action_that_brokers_refuse_in_a_rule_is_refused_before(acl: AclAdmin) -> None:
+    rule = Rule(subject="User:alice", resources=["Topic:t"], actions=["Any"], decision="Allow")
+    with pytest.raises(ConfigError, match="'Any' is not an action"):
+        acl.plan_create(rule)
+
+
+def test_rules_and_users_of_no_broker_are_an_error() -> None:
+    admin = FakeCluster().admin()
+    for query in (admin.acl.list, admin.user.list):
+        with pytest.raises(ClientError, match="no broker is registered"):
+            query()
+    with pytest.raises(ClientError, match="no broker is registered"):
+        admin.user.get("alice")

@@ -3,10 +3,12 @@
 import pytest
 
 from broker.errors import ClientError, ConfigError
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.standalone import BlockingEmbeddedBroker
 from mqadmin.admin.facade import MQAdmin
 from mqadmin.system_topics.delay_levels import DelayFilter
 from mqadmin.system_topics.timers import TimerFilter
+from tests.support.fake_brokers import FakeCluster
 from tests.support.live_broker import send, until
 
 
@@ -63,3 +65,12 @@ def test_a_topic_without_a_route_has_a_next_step_everywhere(library: MQAdmin) ->
         next(library.message.tail("nosuch"))
     hints = {of_status.value.hint, of_tail.value.hint}
     assert hints == {"mqadmin topic list lists the topics"}
+
+
+def test_a_broker_that_does_not_answer_is_not_a_broker_without_a_backlog() -> None:
+    cluster = FakeCluster()
+    broker_a = cluster.add("broker-a")
+    broker_a.on_45 = lambda header, command: b'{"offsetTable":{}}'
+    broker_a.refuse(RequestCode.GET_MAX_OFFSET, ResponseCode.SYSTEM_ERROR)
+    found = cluster.admin().delay.levels()
+    assert (found.items, [error.target for error in found.errors]) == ([], ["broker-a"])

@@ -65,6 +65,19 @@ def test_a_topic_that_the_broker_does_not_have_has_no_bounds_and_no_messages(
     assert list(reader.messages(queue, 0)) == []
 
 
+def test_ends_are_those_of_each_queue_and_zero_without_the_topic(
+    reader: BrokerReader, broker_a: FakeBroker
+) -> None:
+    broker_a.store("T", 1)
+    queues = [reader.queue("T", 0), reader.queue("T", 1)]
+    assert reader.ends(queues) == [0, 1]
+    broker_a.refuse(RequestCode.GET_MAX_OFFSET, ResponseCode.TOPIC_NOT_EXIST)
+    assert reader.ends(queues) == [0, 0]
+    broker_a.refuse(RequestCode.GET_MAX_OFFSET, ResponseCode.SYSTEM_ERROR)
+    with pytest.raises(BrokerError, match="SYSTEM_ERROR"):
+        reader.ends(queues)
+
+
 def test_another_refusal_is_raised(reader: BrokerReader, broker_a: FakeBroker) -> None:
     broker_a.store("T")
     broker_a.refuse(RequestCode.PULL_MESSAGE, ResponseCode.NO_PERMISSION)

@@ -4,8 +4,10 @@ import pytest
 
 from broker.errors import ClientError
 from broker.server.standalone import BlockingEmbeddedBroker
+from mqadmin.admin.delayed import timers
 from mqadmin.admin.facade import MQAdmin
 from mqadmin.system_topics.timers import TimerFilter
+from tests.support.fake_brokers import FakeCluster
 from tests.support.live_broker import send, until
 
 
@@ -43,6 +45,30 @@ def _fields(item: object) -> dict[str, object]:
 def test_a_word_that_is_neither_a_handle_nor_pending_is_an_error(library: MQAdmin) -> None:
     with pytest.raises(ClientError, match="nosuch is not a recall handle"):
         library.timer.plan_recall(["nosuch"])
+
+
+def test_a_key_that_is_not_found_reports_records_that_were_not_read(
+    broker: BlockingEmbeddedBroker, library: MQAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        send(broker, "R", f"r{number}", TIMER_DELAY_SEC=600 + number)
+    until(lambda: len(keys(library, "R")) == 2)
+    monkeypatch.setattr(timers, "DEFAULT_SCAN", 1)
+    (item,) = library.timer.plan_recall(["r1"])
+    assert item.uniq_key.startswith("R1")
+    with pytest.raises(
+        ClientError, match=r"r0 is not a recall handle.*older records were not read"
+    ):
+        library.timer.plan_recall(["r0"])
+
+
+def test_a_broker_that_is_not_read_may_have_the_message() -> None:
+    cluster = FakeCluster()
+    cluster.add("broker-a").down = True
+    with pytest.raises(
+        ClientError, match="key is not a recall handle, and the search is incomplete"
+    ):
+        cluster.admin().timer.plan_recall(["key"])
 
 
 def test_a_bounded_scan_reports_the_records_it_has_not_read(

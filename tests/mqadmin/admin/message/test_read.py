@@ -38,6 +38,13 @@ class TestChosenQueues:
         with pytest.raises(ClientError, match="has no queue 4 on broker-a"):
             chosen_queues(route, "broker-a", 4)
 
+    def test_a_topic_without_read_permission_is_made_readable_by_the_hint(self, admin, broker_a):
+        broker_a.store("t")
+        admin.topic.apply(admin.topic.plan_update("t", perm=2))
+        with pytest.raises(ClientError, match="topic t has no readable queue") as refused:
+            chosen_queues(admin.routes.get("t"))
+        assert refused.value.hint == "mqadmin topic perm t rw makes it readable"
+
 
 class TestTimeRanges:
     def queues(self, admin):

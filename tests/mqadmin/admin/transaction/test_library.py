@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.errors import RocketMQError
+from broker.errors import ConfigError
 from broker.message.properties import encode_properties
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.codes import RequestCode
@@ -105,9 +105,26 @@ def test_open_transactions_are_listed_and_decided_ones_are_not(
     assert {row.uniq_key for row in rows} == {halves[n]["transactionId"] for n in (0, 3)}
     row = rows[0]
     assert (row.topic, row.queue_id, row.producer_group) == ("T", 0, "P")
-    (found,) = library.find("k3").items
+    (found,) = library.find("k3", limit=1).items
     assert found.uniq_key == halves[3]["transactionId"]
     assert library.list(limit=1).truncated
+
+
+def test_a_half_message_that_arrives_while_the_op_queue_is_read_is_not_listed(
+    broker: BlockingEmbeddedBroker,
+) -> None:
+    """Its decision may be in the part of the op queue that was read before."""
+    configure(broker, transactionCheckInterval="3600000")
+    halves = [begin(broker, 0)]
+
+    def begin_another(name: str, *_: object) -> None:
+        if name == "PULL_MESSAGE" and len(halves) == 1:
+            halves.append(begin(broker, 1))
+
+    with MQAdmin([broker.namesrv_address], timeout_ms=20_000, trace=begin_another) as admin:
+        rows = admin.transaction.list().items
+    assert len(halves) == 2
+    assert [row.uniq_key for row in rows] == [halves[0]["transactionId"]]
 
 
 def test_a_discarded_transaction_is_resumed(
@@ -127,10 +144,28 @@ def test_a_discarded_transaction_is_resumed(
 def test_only_discarded_messages_are_resumed(
     broker: BlockingEmbeddedBroker, library: TransactionAdmin
 ) -> None:
+    """A Java broker stores any message again as a half message, an open one too."""
     half = begin(broker, 1)
     (planned,) = library.plan_resume([half["msgId"]])
-    failed = library.resume(planned)
-    assert failed.status == "failed"
-    assert "no discarded half message" in failed.note
-    with pytest.raises(RocketMQError):
+    assert planned.error is not None
+    assert planned.note == (
+        f"message {half['msgId']} of topic RMQ_SYS_TRANS_HALF_TOPIC is not a discarded transaction"
+    )
+    assert [row.uniq_key for row in library.list().items] == [half["transactionId"]]
+
+
+def test_an_id_that_names_no_message_is_not_resumed(
+    broker: BlockingEmbeddedBroker, library: TransactionAdmin
+) -> None:
+    half = begin(broker, 1)
+    absent = half["msgId"][:16] + "00000000FFFFFFFF"
+    gone = "00000000000000000000000000000001" + "00000001" + "0" * 16
+    past, unreachable = library.plan_resume([absent, gone])
+    assert "is not written yet" in past.note
+    assert unreachable.error is not None
+    assert (unreachable.error.kind, unreachable.address) == ("unreachable", "[::1]:1")
+
+
+def test_an_invalid_id_is_a_usage_error(library: TransactionAdmin) -> None:
+    with pytest.raises(ConfigError, match="not an offsetMsgId: 'no id'"):
         library.plan_resume(["no id"])

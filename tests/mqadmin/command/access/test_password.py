@@ -32,6 +32,16 @@ def test_a_terminal_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         read_password(None, "alice")
 
 
+def test_at_the_end_of_the_input_no_password_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(question: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr(password, "stdin_is_terminal", lambda: True)
+    monkeypatch.setattr(password, "getpass", end)
+    with pytest.raises(UsageFault, match="no password is given for user alice"):
+        read_password(None, "alice")
+
+
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff"])
 def test_an_empty_or_unreadable_password_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "key"

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mqadmin.command.dead_letters import verbs
+
 Run = Callable[..., Any]
 
 
@@ -50,9 +52,29 @@ def test_an_export_is_the_input_of_a_replay(dead: Run, tmp_path: Path) -> None:
     assert "1 of 2 dead letters match" in done.err
 
 
-def test_a_limit_cuts_as_asked_and_the_default_is_reported(dead: Run) -> None:
-    (row,) = items(dead("dlq", "stats", "dl", "--limit", "1", "-o", "json"))
-    assert row["messages"] == 1
+def test_a_limit_cuts_as_asked_and_the_default_is_reported(
+    dead: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = dead("dlq", "stats", "dl", "--limit", "1", "-o", "json")
+    (row,) = items(done)
+    assert (row["messages"], done.status) == (1, 0)
+    cut = "only the first 1 dead letters of the group were read"
+    for words in (("stats",), ("export", "--out", "one"), ("export", "--out", "two", "-o", "json")):
+        verb, *options = words
+        limited = dead("dlq", verb, "dl", *options, "--limit", "1")
+        assert (limited.status, cut in limited.err) == (0, True), words
+    assert json.loads(limited.out)["truncated"]
+    monkeypatch.setattr(verbs, "REPLAY_LIMIT", 1)
+    for words in (("stats",), ("export", "--out", "three")):
+        verb, *options = words
+        done = dead("dlq", verb, "dl", *options)
+        assert (done.status, cut in done.err, "raise --limit" in done.err) == (5, True, True)
+
+
+def test_the_hint_of_an_empty_window_names_options_of_the_command(dead: Run) -> None:
+    done = dead("dlq", "show", "dl", "--until", "-1d")
+    assert done.status == 1
+    assert done.err.splitlines()[-1] == "hint: widen it with --since and --until"
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,13 @@ def test_check_points_are_listed_on_request(mqadmin: Run, golden_store: Any) -> 
     assert json.loads(mqadmin(*words, "--system").out)["items"]
 
 
-def test_scan_is_refused_for_a_store(mqadmin: Run, store: str) -> None:
-    assert mqadmin("timer", "list", "--store", store, "--scan", "5").status == 2
+@pytest.mark.parametrize("option", [("--scan", "5"), ("--broker", "a"), ("--cluster", "c")])
+def test_options_of_running_brokers_are_refused_for_a_store(
+    mqadmin: Run, store: str, option: tuple[str, str]
+) -> None:
+    done = mqadmin("timer", "list", "--store", store, *option)
+    assert (done.status, done.out) == (2, "")
+    assert f"{option[0]} is an option for running brokers" in done.err
 
 
 def test_a_recall_needs_consent(mqadmin: Run, admin: Any) -> None:

@@ -69,3 +69,13 @@ def test_a_limit_of_a_store_list_is_that_of_brokers(
     monkeypatch.setattr(noun, "DEFAULT_LIMIT", 2)
     done = mqadmin("tx", "list", "--store", store, *words, "-o", "json")
     assert (done.status, len(json.loads(done.out)["items"])) == (status, 2)
+
+
+@pytest.mark.parametrize("verb", ["tx list", "delay levels", "delay pending"])
+@pytest.mark.parametrize("option", ["--broker", "--cluster"])
+def test_options_of_running_brokers_are_refused_for_a_store(
+    mqadmin: Run, store: str, verb: str, option: str
+) -> None:
+    done = mqadmin(*verb.split(), "--store", store, option, "x")
+    assert (done.status, done.out) == (2, "")
+    assert f"{option} is an option for running brokers" in done.err

@@ -4,7 +4,10 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from mqadmin.pipeline.sinks.output import encode_nested_columns
+import pytest
+
+from broker.errors import ConfigError
+from mqadmin.pipeline.sinks.output import MANIFEST, Output, encode_nested_columns
 
 TEXTS = {
     "=1+1": "'=1+1",
@@ -36,3 +39,24 @@ def test_other_formats_keep_every_value(spark: Any) -> None:
     rows = [(text,) for text in TEXTS]
     frame = spark.createDataFrame(rows, "text string")
     assert [tuple(row) for row in encode_nested_columns(frame, "json").collect()] == rows
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        ('{"job": "dlq"}', "contains the tables of job dlq"),
+        ("{}", "has no manifest of mqadmin"),
+        ("[1]", "has no manifest of mqadmin"),
+        ("{", "has no manifest of mqadmin"),
+    ],
+)
+def test_the_tables_of_another_job_are_kept(tmp_path: Path, manifest: str, message: str) -> None:
+    """Otherwise the manifest would not list all tables of the directory."""
+    (tmp_path / MANIFEST).write_text(manifest)
+    with pytest.raises(ConfigError, match=message):
+        Output(tmp_path, "parquet", {"job": "traffic"})
+
+
+def test_the_same_job_replaces_its_tables(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text('{"job": "traffic"}')
+    assert Output(tmp_path, "parquet", {"job": "traffic"}).out == tmp_path

@@ -53,7 +53,7 @@ def test_a_master_is_checked_before_the_jvm_is_started(port: int) -> None:
         ConnectError, match=r"cannot connect to the Spark master spark://127\.0\.0\.1:1: "
     ):
         check_master("spark://127.0.0.1:1")
-    for wrong in ("spark://", "spark://host", "spark://host:x", "nowhere", ""):
+    for wrong in ("spark://", "spark://host", "spark://host:x", "nowhere", "", "local[0]"):
         with pytest.raises(ConfigError, match="not a Spark master"):
             check_master(wrong)
 
