@@ -11,8 +11,7 @@ from typing import Any
 from unicodedata import east_asian_width
 
 from mqadmin.output.stdio import stdout_is_terminal, terminal_columns, write_out
-from mqadmin.output.units import quantity_text
-from mqadmin.output.values import ABSENT, cell, heading
+from mqadmin.output.values import ABSENT, cell, heading, quantity_text
 
 FOLD_WIDTH = 24  # minimum width of a folded column on a terminal
 WORD_WIDTH = 56  # a word up to this length is never folded: no message id is longer

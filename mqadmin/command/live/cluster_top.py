@@ -4,7 +4,7 @@ from mqadmin.command.cluster import NOUN
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.common_options import Interval, Once, OnlyCluster
 from mqadmin.command.framework.nouns import live_run
-from mqadmin.output.units import rate_text, seconds_text, share_text, size_text
+from mqadmin.output.values import rate_text, seconds_text, share_text, size_text
 from mqadmin.output.view import View
 
 CLUSTER_TOP = View(

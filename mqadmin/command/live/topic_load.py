@@ -7,7 +7,7 @@ from mqadmin.command.framework.common_options import Interval, Once
 from mqadmin.command.framework.declare import Argument, Option
 from mqadmin.command.framework.nouns import live_run
 from mqadmin.command.topic import NOUN
-from mqadmin.output.units import byte_rate_text, rate_text
+from mqadmin.output.values import byte_rate_text, rate_text
 from mqadmin.output.view import View
 
 COLUMNS = (

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from mqadmin.output.screens.live import Screen, drawing, has_terminal
-from mqadmin.output.units import rate_text
+from mqadmin.output.values import rate_text
 
 PROGRAM = """
 from mqadmin.output.screens.live import Screen, show
