@@ -115,7 +115,7 @@ def _job_of(manifest: Path) -> str:
     """Return the job of a manifest, "" for a file that is missing or not a manifest."""
     try:
         return str(json.loads(manifest.read_bytes())["job"])
-    except (FileNotFoundError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError):
         return ""
 
 
