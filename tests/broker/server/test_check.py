@@ -138,6 +138,13 @@ def test_each_file_that_stops_the_start_is_checked(store: Path, name: str) -> No
         lines(store)
 
 
+def test_an_invalid_segment_of_a_static_topic_is_an_error(store: Path) -> None:
+    path = store / "config" / "topicQueueMapping.json"
+    path.write_text('{"topicQueueMappingInfoMap":{"S":{"hostedQueues":{"0":[7]}}}}')
+    with pytest.raises(StoreError, match=r"topicQueueMapping\.json: S: .*hostedQueues"):
+        lines(store)
+
+
 def test_offsets_of_light_queues_are_checked_if_the_start_reads_them(store: Path) -> None:
     (store / "config" / "lmqConsumerOffset.json").write_text("[1", encoding="utf-8")
     assert lines(store) == []

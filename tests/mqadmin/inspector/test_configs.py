@@ -142,6 +142,7 @@ def test_an_unpaired_surrogate_is_reported(root: Path, name: str) -> None:
         ("consumerFilter.json", '{"filterDataByTopic":1}'),
         ("consumerOrderInfo.json", '{"table":[]}'),
         ("topicQueueMapping.json", '{"topicQueueMappingInfoMap":1}'),
+        ("topicQueueMapping.json", '{"topicQueueMappingInfoMap":{"S":{"hostedQueues":{"0":[7]}}}}'),
         ("messageRequestMode.json", '{"messageRequestModeMap":1}'),
     ],
 )
