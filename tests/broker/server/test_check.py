@@ -138,10 +138,29 @@ def test_each_file_that_stops_the_start_is_checked(store: Path, name: str) -> No
         lines(store)
 
 
-def test_an_invalid_segment_of_a_static_topic_is_an_error(store: Path) -> None:
-    path = store / "config" / "topicQueueMapping.json"
-    path.write_text('{"topicQueueMappingInfoMap":{"S":{"hostedQueues":{"0":[7]}}}}')
-    with pytest.raises(StoreError, match=r"topicQueueMapping\.json: S: .*hostedQueues"):
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        (
+            "topicQueueMapping.json",
+            '{"topicQueueMappingInfoMap":{"S":{"hostedQueues":{"0":[7]}}}}',
+            "S: .*hostedQueues",
+        ),
+        ("consumerOrderInfo.json", '{"table":{"T@G":{"0":{"o":7}}}}', "T@G: invalid lists"),
+        ("consumerOrderInfo.json", '{"table":{"T@G":{"0":{"i":"x"}}}}', "T@G: invalid values"),
+        ("messageRequestMode.json", '{"messageRequestModeMap":{"T":7}}', "T: an object"),
+        (
+            "messageRequestMode.json",
+            '{"messageRequestModeMap":{"T":{"G":{"mode":"PUSH"}}}}',
+            "T@G: invalid values",
+        ),
+    ],
+)
+def test_an_entry_that_stops_the_start_is_an_error(
+    store: Path, name: str, text: str, why: str
+) -> None:
+    (store / "config" / name).write_text(text)
+    with pytest.raises(StoreError, match=f"{name}: .*{why}"):
         lines(store)
 
 
