@@ -314,6 +314,10 @@ class Disk:
         """Whether a file or folder exists."""
         return os.path.exists(path)
 
+    def is_file(self, path: str) -> bool:
+        """Whether a regular file, or a link to one, exists."""
+        return os.path.isfile(path)
+
     def size(self, path: str) -> int:
         """Length of a file, bytes."""
         return os.stat(path).st_size

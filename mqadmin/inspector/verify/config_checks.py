@@ -408,7 +408,11 @@ def check_file_types(store: StoreDirectory, findings: Findings) -> None:
     for folder in ("", state.CONFIG_DIR, *state.QUEUE_DIRS, *topics):
         for path in _entries(root / folder):
             wrong = state.wrong_type(
-                folder, path.name, is_folder=path.is_dir(), exists=path.exists()
+                folder,
+                path.name,
+                is_file=path.is_file(),
+                is_folder=path.is_dir(),
+                exists=path.exists(),
             )
             if wrong is not None:
                 findings.add("unreadable", path, f"{wrong.cause}: {wrong.hint}")
