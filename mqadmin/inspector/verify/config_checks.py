@@ -420,9 +420,11 @@ def check_file_types(store: StoreDirectory, findings: Findings) -> None:
     numbered += [queue for topic in topics for queue in _entries(root / topic)]
     for place in numbered:
         for path in _entries(place):
-            if path.name.isdecimal() and path.is_dir():
-                detail = f"{state.DIRECTORY.cause}: {state.DIRECTORY.hint}"
-                findings.add("unreadable", path, detail)
+            if not path.name.isdecimal() or path.is_file():
+                continue
+            if path.exists() or path.is_symlink():  # else a running broker has removed it
+                wrong = state.DIRECTORY if path.is_dir() else state.SPECIAL
+                findings.add("unreadable", path, f"{wrong.cause}: {wrong.hint}")
 
 
 def _entries(folder: Path) -> list[Path]:
