@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from broker.errors import StoreError, StoreLockedError
 from broker.server.role.role_state import RoleFile
+from broker.server.static_topic.mapping_table import decode_mappings
 from broker.server.tables.config_loader import load_config
 from broker.store.config import DEFAULTS, MessageStoreConfig
 from broker.store.config_file import ConfigFile
@@ -40,10 +41,10 @@ DECODERS: dict[str, Callable[[str], object]] = {
     files.CONSUMER_OFFSET: files.decode_consumer_offset,
     files.LMQ_CONSUMER_OFFSET: files.decode_consumer_offset,
     files.DELAY_OFFSET: files.decode_delay_offset,
+    files.TOPIC_QUEUE_MAPPING: decode_mappings,
     **{
         name: partial(files.decode_config, name)
         for name in (
-            files.TOPIC_QUEUE_MAPPING,
             files.CONSUMER_FILTER,
             files.CONSUMER_ORDER_INFO,
             files.MESSAGE_REQUEST_MODE,

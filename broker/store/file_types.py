@@ -1,4 +1,4 @@
-"""Check that files and directories of a store are not in each other's place.
+"""Check that files and directories of a store are not in each other's place, nor pipes in either.
 
 A start would fail on such an entry where it first uses it, possibly after it has changed others.
 
@@ -19,7 +19,11 @@ def check_file_types(disk: Disk, root: str) -> None:
         for name, is_folder in disk.list(parent):
             path = os.path.join(parent, name)
             found = wrong_type(
-                folder, name, is_folder=is_folder, exists=is_folder or disk.exists(path)
+                folder,
+                name,
+                is_file=disk.is_file(path),
+                is_folder=is_folder,
+                exists=is_folder or disk.exists(path),
             )
             if found is not None:
                 raise StoreError(f"{path}: {found.cause}", found.hint, path=path)

@@ -9,12 +9,26 @@ import msgspec
 
 from broker.common.encoding.java_json import dumps, loads
 from broker.errors import RemoteProtocolError, StoreError
+from broker.remoting.protocol.body.namesrv.route import TopicQueueMappingDetail
 from broker.store.format import config, state, timer
 from mqadmin.inspector.damage import WARNING, found
 from mqadmin.inspector.directory import CONFIG, StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.query import ALL_ROWS, Query
 from mqadmin.inspector.rows import ConfigRow, DamageRow
+
+
+def decode_mappings(data: bytes) -> dict[str, TopicQueueMappingDetail]:
+    """Return topic → mapping; RemoteProtocolError naming the first invalid entry, as brokers do."""
+    file = config.decode_config(config.TOPIC_QUEUE_MAPPING, data)
+    found: dict[str, TopicQueueMappingDetail] = {}
+    for topic, wire in file.table.items():
+        try:
+            found[topic] = TopicQueueMappingDetail.from_wire(wire)
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(f"{topic}: {error.message}") from error
+    return found
+
 
 TIMER_CHECK: Final = "timercheck"
 BACKUP: Final = ".bak"
@@ -27,10 +41,10 @@ _DECODERS: Final[dict[str, Callable[[bytes], object]]] = {
     config.CONSUMER_OFFSET: config.decode_consumer_offset,
     config.LMQ_CONSUMER_OFFSET: config.decode_consumer_offset,
     config.DELAY_OFFSET: config.decode_delay_offset,
+    config.TOPIC_QUEUE_MAPPING: decode_mappings,
     **{
         name: partial(config.decode_config, name)
         for name in (
-            config.TOPIC_QUEUE_MAPPING,
             config.CONSUMER_FILTER,
             config.CONSUMER_ORDER_INFO,
             config.MESSAGE_REQUEST_MODE,

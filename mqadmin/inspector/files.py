@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISFIFO, S_ISREG
 from typing import Final, cast
 
 from broker.errors import StoreError
@@ -74,7 +74,7 @@ def open_bytes(
     view: mmap.mmap | None = None
     fd = -1
     try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        fd = _open(path)
         size = os.fstat(fd).st_size
         if size <= (0 if follow else READ_WHOLE_BYTES):
             data = _read(fd, size)
@@ -100,6 +100,15 @@ def open_bytes(
         os.close(fd)
 
 
+def _open(path: str | Path, flags: int = os.O_RDONLY) -> int:
+    """Open a file for reading; OSError for a named pipe, at which a read would wait for ever."""
+    fd = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
+    if S_ISFIFO(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is a named pipe", str(path))
+    return fd
+
+
 def _read(fd: int, size: int) -> bytes:
     pieces = []
     while size > 0 and (piece := os.read(fd, size)):
@@ -120,7 +129,8 @@ def file_length(path: Path) -> int | None:
 def read_all(path: Path) -> bytes | None:
     """Return the contents of a small file, None if missing; StoreError if a read fails."""
     try:
-        return path.read_bytes()
+        with open(path, "rb", opener=_open) as file:
+            return file.read()
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -12,7 +12,7 @@ from broker.remoting.protocol.body.namesrv.route import (
     TopicQueueMappingDetail,
 )
 from broker.store.format import config, state
-from mqadmin.inspector.configs import BACKUP
+from mqadmin.inspector.configs import BACKUP, decode_mappings
 from mqadmin.inspector.damage import ERROR, WARNING, found
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
@@ -21,18 +21,6 @@ from mqadmin.inspector.rows import DamageRow
 from mqadmin.system_topics.segments import SegmentRow, rows_of_queue
 
 KIND: Final = "staticTopic"
-
-
-def decode_mappings(data: bytes) -> dict[str, TopicQueueMappingDetail]:
-    """Return topic → mapping; RemoteProtocolError naming the first invalid entry, as brokers do."""
-    file = config.decode_config(config.TOPIC_QUEUE_MAPPING, data)
-    found: dict[str, TopicQueueMappingDetail] = {}
-    for topic, wire in file.table.items():
-        try:
-            found[topic] = TopicQueueMappingDetail.from_wire(wire)
-        except RemoteProtocolError as error:
-            raise RemoteProtocolError(f"{topic}: {error.message}") from error
-    return found
 
 
 def read_mappings(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from broker.common.java import INT32_MAX
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 
@@ -89,7 +90,9 @@ def read_queue_ends(store: StoreDirectory) -> StoreManifest:
     try:
         # As our broker: refuses unpaired surrogates, too.
         content: dict[str, Any] = msgspec.json.decode(data)
-        sizes = [*content.get("sizes", ()), 0, 0, 0, 0, 0]
+        sizes = [*map(int, content.get("sizes", ())), 0, 0, 0, 0, 0]
+        if not all(0 <= size <= INT32_MAX for size in sizes):
+            raise ValueError(f"sizes {sizes[:-5]}")
         return StoreManifest(
             log_min=int(content.get("logMin", -1)),
             log_end=int(content["logEnd"]),
@@ -99,8 +102,8 @@ def read_queue_ends(store: StoreDirectory) -> StoreManifest:
                 for queue_id, end in queues.items()
             },
             deleted={topic.encode(): int(end) for topic, end in content.get("deleted", {}).items()},
-            file_sizes=(int(sizes[0]), int(sizes[1]), int(sizes[2])),
-            index_shape=(int(sizes[3]), int(sizes[4])),
+            file_sizes=(sizes[0], sizes[1], sizes[2]),
+            index_shape=(sizes[3], sizes[4]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         return StoreManifest(problem=f"the file cannot be read: {error!r:.80}")

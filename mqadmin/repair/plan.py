@@ -482,7 +482,7 @@ def _plan_configs(plan: RepairPlan) -> None:
     names = {
         path.name.removesuffix(BACKUP)
         for path in folder.iterdir()
-        if path.is_file() and not path.name.endswith(".tmp")
+        if not path.name.endswith(".tmp") and (path.is_file() or _is_misplaced(path))
     }
     names.add(config.TOPICS)
     for name in sorted(names):
@@ -507,7 +507,7 @@ def _plan_configs(plan: RepairPlan) -> None:
                 folder / name,
                 f"{len(topics)} topics{_FROM_LOG}",
             )
-        elif keep_valid_offsets(name, _content(folder / name)) is not None:
+        elif keep_valid_offsets(name, content(folder / name)) is not None:
             plan.configs[name] = "offsets"
             _add_step(
                 plan, "repairConfig", folder / name, "entries that brokers refuse are left out"
@@ -542,7 +542,17 @@ def _readable(path: Path) -> bool:
     return True
 
 
-def _content(path: Path) -> bytes:
+def _is_misplaced(path: Path) -> bool:
+    """Whether an entry of ``config/`` that is not a file has the name of one."""
+    exists = path.exists()
+    kind = state.wrong_type(
+        state.CONFIG_DIR, path.name, is_file=False, is_folder=path.is_dir(), exists=exists
+    )
+    return kind is not None
+
+
+def content(path: Path) -> bytes:
+    """Return the bytes of a configuration file, none if it is missing or cannot be read."""
     try:
         return read_all(path) or b""
     except StoreError:

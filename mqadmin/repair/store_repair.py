@@ -35,7 +35,7 @@ from mqadmin.repair.derived_files.build_timers import TIMER_FILES, TimerBuilder,
 from mqadmin.repair.derived_files.rebuild import rebuild
 from mqadmin.repair.files import Output
 from mqadmin.repair.filler import fillers
-from mqadmin.repair.plan import BEYOND_REPAIR, RepairPlan, Step, make_plan
+from mqadmin.repair.plan import BEYOND_REPAIR, RepairPlan, Step, content, make_plan
 
 DAMAGED: Final = "damaged"
 # Files that are rebuilt, copied by their own step, or left out; all others are copied unchanged.
@@ -313,12 +313,12 @@ class _Repair:
                 data = read_all(spare) if how == "addTopics" else None
                 self.made.write(target, self._topics(data).encode())
             if how != "keep":
-                data = read_all(folder / name)
-                text = keep_valid_offsets(name, data or b"") if how == "offsets" else None
+                old = content(folder / name)
+                text = keep_valid_offsets(name, old) if how == "offsets" else None
                 if text is not None:
                     self.made.write(target, text.encode())
-                if data:
-                    self.made.write(f"{DAMAGED}/{name}", data)
+                if old:
+                    self.made.write(f"{DAMAGED}/{name}", old)
             if how in ("keep", "restore", "addTopics") and spare.is_file():
                 self.made.take(spare, target + BACKUP, sealed=False)
 

@@ -346,6 +346,10 @@ class SimDisk(Disk):
         folder, _, name = path.rpartition("/")
         return path in self.folders or name in self.folders.get(folder, {})
 
+    def is_file(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        return name in self.folders.get(folder, {})
+
     def size(self, path: str) -> int:
         return len(self.inode_of(path).data)
 

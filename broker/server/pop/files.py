@@ -54,8 +54,12 @@ class PopFiles:
 
     def load(self, pop: PopService) -> None:
         """Fill the tables, and write the request modes from now on whenever they change."""
-        load_config(self.orders_file, lambda text: pop.orders.load(_decode_orders(text).table))
-        load_config(self.modes_file, lambda text: pop.modes.load(_decode_modes(text).table))
+        orders = load_config(self.orders_file, _decode_orders)
+        if orders is not None:
+            pop.orders.load(orders.table)
+        modes = load_config(self.modes_file, _decode_modes)
+        if modes is not None:
+            pop.modes.load(modes.table)
         pop.modes.writer = TableWriter[RequestMode | None](
             lambda: self._modes_job(pop),
             pop.modes.restore,

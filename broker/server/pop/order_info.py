@@ -18,7 +18,6 @@ from typing import Any, Final
 import msgspec
 
 from broker.common.encoding.java_values import Lines
-from broker.errors import RemoteProtocolError
 
 CLEAN_AFTER_MS: Final = 24 * 3_600_000
 MAX_BATCHES: Final = 200_000  # queues of groups; further ones are not delivered in order
@@ -220,12 +219,12 @@ class OrderInfoTable:
     # ---- consumerOrderInfo.json
 
     def load(self, table: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> None:
-        """Load the decoded content of the file; RemoteProtocolError naming an invalid entry."""
+        """Load the decoded content of the file."""
         self._table, self._size = {}, 0
         for key, queues in table.items():
             topic, _, group = key.partition("@")
             for queue_id, wire in queues.items():
-                info = _from_wire(key, wire)
+                info = _from_wire(wire)
                 if info.offsets and self._size < MAX_BATCHES:
                     self._size += 1
                     self._table.setdefault(key, {})[queue_id] = info
@@ -261,29 +260,15 @@ def _to_wire(info: OrderInfo) -> dict[str, Any]:
     return wire
 
 
-def _from_wire(key: str, wire: Mapping[str, Any]) -> OrderInfo:
+def _from_wire(wire: Mapping[str, Any]) -> OrderInfo:
     offsets = wire.get("o") or []
     counts, times = wire.get("oc"), wire.get("ot") or {}
-    shapes = ((offsets, list), (times, dict), ({} if counts is None else counts, dict))
-    if not all(isinstance(value, kind) for value, kind in shapes):
-        raise RemoteProtocolError(f"order info of {key[:80]}: invalid lists or maps")
-    numbers = [
-        *(wire.get(name) or 0 for name in ("popTime", "i", "cm", "l")),
-        *offsets,
-        *times.values(),
-        *(counts or {}).values(),
-    ]
-    attempt_id = wire.get("a")
-    if not all(type(number) is int for number in numbers) or not (
-        attempt_id is None or isinstance(attempt_id, str)
-    ):
-        raise RemoteProtocolError(f"order info of {key[:80]}: invalid values")
     first = offsets[0] if offsets else 0
     return OrderInfo(
         pop_time=wire.get("popTime") or 0,
         invisible_time=wire.get("i") or 0,
         offsets=[first, *(first + distance for distance in offsets[1:])] if offsets else [],
-        attempt_id=attempt_id,
+        attempt_id=wire.get("a"),
         acknowledged=(wire.get("cm") or 0) & 0xFFFFFFFFFFFFFFFF,
         next_visible=dict(times),
         consumed=None if counts is None else dict(counts),

@@ -4,12 +4,12 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from broker.common.clock import Clock
-from broker.errors import ClientError
+from broker.errors import ClientError, RemoteProtocolError
 from broker.remoting.protocol.body.namesrv.route import (
     LogicQueueMappingItem,
     TopicQueueMappingDetail,
@@ -22,6 +22,25 @@ from broker.server.static_topic.mapping import LogicalQueue, mapping_info, merge
 from broker.server.tables.data_version import DataVersion
 from broker.server.tables.table_writer import WrittenTable
 from broker.store.format import config as files
+
+
+class MappingFile(NamedTuple):
+    """Content of topicQueueMapping.json; ``data_version`` is None if the file has none."""
+
+    data_version: files.DataVersion | None
+    details: dict[str, TopicQueueMappingDetail]
+
+
+def decode_mappings(text: str) -> MappingFile:
+    """Decode topicQueueMapping.json; RemoteProtocolError naming an invalid entry."""
+    file = files.decode_config(files.TOPIC_QUEUE_MAPPING, text)
+    details: dict[str, TopicQueueMappingDetail] = {}
+    for topic, wire in file.table.items():
+        try:
+            details[topic] = TopicQueueMappingDetail.from_wire(wire)
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(f"{topic}: {error.message}") from None
+    return MappingFile(file.data_version, details)
 
 
 class OtherBrokers(Protocol):
@@ -127,12 +146,10 @@ class TopicQueueMappingManager(WrittenTable[TopicQueueMappingDetail | None]):
             else:
                 self.details[topic] = detail
 
-    def load(self, file: files.ConfigFile) -> None:
-        """Load the decoded file; RemoteProtocolError naming an invalid entry."""
+    def load(self, file: MappingFile) -> None:
+        """Load the decoded file."""
         self.data_version.assign(file.data_version)
-        self.details = {
-            topic: TopicQueueMappingDetail.from_wire(wire) for topic, wire in file.table.items()
-        }
+        self.details = file.details
 
     def to_file(self) -> files.ConfigFile:
         """Return the content of topicQueueMapping.json, a copy."""

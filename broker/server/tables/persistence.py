@@ -14,6 +14,7 @@ import msgspec
 
 from broker.common.topic import TopicConfig, is_lmq_topic
 from broker.remoting.protocol.body.namesrv.route import TopicQueueMappingDetail
+from broker.server.static_topic.mapping_table import decode_mappings
 from broker.server.tables.config_loader import CheckedDecoder, load_config
 from broker.server.tables.progress_writer import ProgressWriter
 from broker.server.tables.subscription_group import GroupEntry
@@ -101,7 +102,7 @@ class ConfigStore:
         if topics is not None:
             self._topics_seen = topics
             tables.topics.load(topics.topics, topics.data_version)
-        mappings = load_config(self._mappings, _decode_mappings)
+        mappings = load_config(self._mappings, decode_mappings)
         if mappings is not None:
             tables.mappings.load(mappings)
         groups = load_config(self._groups, self._decode_groups.load)
@@ -161,7 +162,7 @@ class ConfigStore:
         StoreError for the first unreadable file.
         """
         load_config(self._topics, self._decode_topics.check, report=False)
-        load_config(self._mappings, _decode_mappings, report=False)
+        load_config(self._mappings, decode_mappings, report=False)
         load_config(self._groups, self._decode_groups.check, report=False)
         load_config(self._offsets, self._decode_offsets.check, report=False)
         load_config(self._delays, files.decode_delay_offset, report=False)
@@ -283,10 +284,6 @@ class ConfigStore:
         content = filters.to_file()
         filters.changed = False
         return lambda: self._filters.persist(files.encode_config(content))
-
-
-def _decode_mappings(text: str) -> files.ConfigFile:
-    return files.decode_config(files.TOPIC_QUEUE_MAPPING, text)
 
 
 def _decode_filters(text: str) -> files.ConfigFile:

@@ -247,7 +247,7 @@ class ConsumeQueueStore:
                 continue
             entry = os.path.join(path, name)
             exists = self.disk.exists(entry)
-            found = wrong_type(directory, name, is_folder=False, exists=exists)
+            found = wrong_type(directory, name, is_file=exists, is_folder=False, exists=exists)
             if found is not None:
                 raise StoreError(f"{entry}: {found.cause}", found.hint, path=entry)
 

@@ -283,13 +283,17 @@ def decode_config(name: str, data: bytes | str) -> ConfigFile:
     if name == CONSUMER_ORDER_INFO:
         table = {
             key: {
-                queue: _order_info(_is_object(info, key))
+                queue: _order_info(key, _is_object(info, key))
                 for queue, info in int_keyed(_is_object(queues, key)).items()
             }
             for key, queues in table.items()
         }
     elif name == TOPIC_QUEUE_MAPPING:
         table = {key: _mapping(_is_object(detail, key)) for key, detail in table.items()}
+    elif name == MESSAGE_REQUEST_MODE:
+        for topic, groups in table.items():
+            for group, mode in _is_object(groups, topic).items():
+                _check_request_mode(f"{topic}@{group}", _is_object(mode, group))
     return ConfigFile(name=name, data_version=_version(root), table=table, extra=root)
 
 
@@ -313,15 +317,37 @@ def int_keys(table: Mapping[Any, Any]) -> dict[int, int]:
     return {_int(key, key): _int(value, key) for key, value in table.items()}
 
 
-def _order_info(info: Json) -> Json:
+def _order_info(key: object, info: Json) -> Json:
     """One entry of consumerOrderInfo.json with int keys, and its list in lines as in Java."""
     out = dict(info)
-    for name in ("oc", "ot"):
-        if isinstance(out.get(name), dict):
-            out[name] = int_keyed(out[name])
-    if isinstance(out.get("o"), list):
-        out["o"] = Lines(out["o"])
+    offsets, counts, times = (out.get(name) for name in ("o", "oc", "ot"))
+    shapes = ((offsets, list), (counts, dict), (times, dict))
+    if not all(value is None or isinstance(value, kind) for value, kind in shapes):
+        raise RemoteProtocolError(f"order info of {str(key)[:80]}: invalid lists or maps")
+    numbers = [
+        *(out.get(name) or 0 for name in ("popTime", "i", "cm", "l")),
+        *(offsets or ()),
+        *(times or {}).values(),
+        *(counts or {}).values(),
+    ]
+    attempt_id = out.get("a")
+    if not all(type(number) is int for number in numbers) or not (
+        attempt_id is None or isinstance(attempt_id, str)
+    ):
+        raise RemoteProtocolError(f"order info of {str(key)[:80]}: invalid values")
+    for name, table in (("oc", counts), ("ot", times)):
+        if table is not None:
+            out[name] = int_keyed(table)
+    if offsets is not None:
+        out["o"] = Lines(offsets)
     return out
+
+
+def _check_request_mode(place: str, mode: Json) -> None:
+    """Raise RemoteProtocolError for an invalid entry of messageRequestMode.json."""
+    name, share = mode.get("mode", "PULL"), mode.get("popShareQueueNum", 0)
+    if name not in ("PULL", "POP") or type(share) is not int:
+        raise RemoteProtocolError(f"request mode of {place}: invalid values")
 
 
 def _mapping(detail: Json) -> Json:

@@ -62,11 +62,14 @@ class WrongType(NamedTuple):
     hint: str
 
 
-def wrong_type(folder: str, name: str, *, is_folder: bool, exists: bool) -> WrongType | None:
+def wrong_type(
+    folder: str, name: str, *, is_file: bool, is_folder: bool, exists: bool
+) -> WrongType | None:
     """Compare the type of an entry with its name; None if it is right or any type is accepted.
 
     ``folder`` is empty for the root of the store, CONFIG_DIR, one of QUEUE_DIRS, or the directory
-    of a topic in one. ``exists`` is False for a link to a missing target.
+    of a topic in one. ``exists`` is False for a link to a missing target. Neither ``is_file`` nor
+    ``is_folder`` is a named pipe, which blocks a reader, a socket or a device.
     """
     wants_file = wants_folder = False
     if not folder:
@@ -82,11 +85,14 @@ def wrong_type(folder: str, name: str, *, is_folder: bool, exists: bool) -> Wron
         return None
     if not exists:
         return WrongType("is a link to a missing target", "restore the target or remove the link")
+    if not is_file and not is_folder:
+        return SPECIAL
     if is_folder == wants_folder:
         return None
     return DIRECTORY if is_folder else WrongType("is not a directory", "move the file away")
 
 
+SPECIAL: Final = WrongType("is neither a file nor a directory", "move it away")
 DIRECTORY: Final = WrongType("is a directory, not a file", "move the directory away")
 
 

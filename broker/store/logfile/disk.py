@@ -237,7 +237,7 @@ class Disk:
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
         try:
-            with open(path, "rb", opener=_open) as file:
+            with open(path, "rb", opener=_open_to_read) as file:
                 return file.read()
         finally:
             _reserve.refill()
@@ -313,6 +313,10 @@ class Disk:
     def exists(self, path: str) -> bool:
         """Whether a file or folder exists."""
         return os.path.exists(path)
+
+    def is_file(self, path: str) -> bool:
+        """Whether a regular file, or a link to one, exists."""
+        return os.path.isfile(path)
 
     def size(self, path: str) -> int:
         """Length of a file, bytes."""
@@ -478,6 +482,15 @@ def list_files(disk: Disk, folder: str) -> list[str]:
 
 def _open(path: str, flags: int) -> int:
     return _reserve.call(lambda: os.open(path, flags | os.O_CLOEXEC, FILE_MODE))
+
+
+def _open_to_read(path: str, flags: int) -> int:
+    """Open a file; OSError for a named pipe, at which a read would wait for ever."""
+    fd = _open(path, flags | os.O_NONBLOCK)
+    if stat.S_ISFIFO(os.fstat(fd).st_mode):
+        _reserve.close(fd)
+        raise OSError(errno.EINVAL, "it is a named pipe", path)
+    return fd
 
 
 def _make_folders(path: str) -> None:

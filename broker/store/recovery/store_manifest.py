@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from broker.common.java import INT32_MAX
 from broker.errors import StoreError
 from broker.store.logfile.disk import Disk
 
@@ -97,7 +98,7 @@ class StoreManifest:
                 log_end=int(content["logEnd"]),
                 indexed=int(content.get("indexed", -1)),
                 index=[str(name) for name in content.get("index", ())],
-                sizes=[int(size) for size in content.get("sizes", ())],
+                sizes=_sizes(content.get("sizes", ())),
             )
             queues = _by_queue(content["queues"])
             begins = _by_queue(content["begins"]) if "begins" in content else None
@@ -220,6 +221,14 @@ def _flushed_end(queue: "ConsumeQueue", log_end: int) -> int:
 
     first = max(0, queue.first_offset)
     return bisect_left(range(first, queue.max_offset), True, key=is_unflushed) + first
+
+
+def _sizes(values: list[Any]) -> list[int]:
+    """Return file lengths; ValueError for one that no setting can have: files would get it."""
+    sizes = [int(size) for size in values]
+    if not all(0 <= size <= INT32_MAX for size in sizes):
+        raise ValueError(f"sizes {sizes}")
+    return sizes
 
 
 def _by_queue(content: dict[str, dict[str, int]]) -> dict[str, dict[int, int]]:

@@ -408,7 +408,11 @@ def check_file_types(store: StoreDirectory, findings: Findings) -> None:
     for folder in ("", state.CONFIG_DIR, *state.QUEUE_DIRS, *topics):
         for path in _entries(root / folder):
             wrong = state.wrong_type(
-                folder, path.name, is_folder=path.is_dir(), exists=path.exists()
+                folder,
+                path.name,
+                is_file=path.is_file(),
+                is_folder=path.is_dir(),
+                exists=path.exists(),
             )
             if wrong is not None:
                 findings.add("unreadable", path, f"{wrong.cause}: {wrong.hint}")
@@ -416,9 +420,11 @@ def check_file_types(store: StoreDirectory, findings: Findings) -> None:
     numbered += [queue for topic in topics for queue in _entries(root / topic)]
     for place in numbered:
         for path in _entries(place):
-            if path.name.isdecimal() and path.is_dir():
-                detail = f"{state.DIRECTORY.cause}: {state.DIRECTORY.hint}"
-                findings.add("unreadable", path, detail)
+            if not path.name.isdecimal() or path.is_file():
+                continue
+            if path.exists() or path.is_symlink():  # else a running broker has removed it
+                wrong = state.DIRECTORY if path.is_dir() else state.SPECIAL
+                findings.add("unreadable", path, f"{wrong.cause}: {wrong.hint}")
 
 
 def _entries(folder: Path) -> list[Path]:

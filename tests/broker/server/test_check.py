@@ -138,6 +138,32 @@ def test_each_file_that_stops_the_start_is_checked(store: Path, name: str) -> No
         lines(store)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        (
+            "topicQueueMapping.json",
+            '{"topicQueueMappingInfoMap":{"S":{"hostedQueues":{"0":[7]}}}}',
+            "S: .*hostedQueues",
+        ),
+        ("consumerOrderInfo.json", '{"table":{"T@G":{"0":{"o":7}}}}', "T@G: invalid lists"),
+        ("consumerOrderInfo.json", '{"table":{"T@G":{"0":{"i":"x"}}}}', "T@G: invalid values"),
+        ("messageRequestMode.json", '{"messageRequestModeMap":{"T":7}}', "T: an object"),
+        (
+            "messageRequestMode.json",
+            '{"messageRequestModeMap":{"T":{"G":{"mode":"PUSH"}}}}',
+            "T@G: invalid values",
+        ),
+    ],
+)
+def test_an_entry_that_stops_the_start_is_an_error(
+    store: Path, name: str, text: str, why: str
+) -> None:
+    (store / "config" / name).write_text(text)
+    with pytest.raises(StoreError, match=f"{name}: .*{why}"):
+        lines(store)
+
+
 def test_offsets_of_light_queues_are_checked_if_the_start_reads_them(store: Path) -> None:
     (store / "config" / "lmqConsumerOffset.json").write_text("[1", encoding="utf-8")
     assert lines(store) == []

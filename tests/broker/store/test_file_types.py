@@ -1,5 +1,6 @@
 """Files and directories of a store in each other's place."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -98,6 +99,23 @@ def test_a_directory_in_place_of_a_file_is_refused(stores: Stores, moved: Move, 
     path = moved(name)
     path.mkdir(parents=True)
     check_refused(stores, path, "is a directory, not a file")
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if not name[-1].isdecimal()])
+def test_a_named_pipe_in_place_of_a_file_is_refused(stores: Stores, moved: Move, name: str) -> None:
+    path = moved(name)
+    os.mkfifo(path)
+    check_refused(stores, path, "is neither a file nor a directory")
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to(path.name)])
+@pytest.mark.parametrize("name", [name for name in FILES if name[-1].isdecimal()])
+def test_verification_names_a_pipe_or_a_loop_in_place_of_a_numbered_file(
+    stores: Stores, moved: Move, name: str, put: Callable[[Path], None]
+) -> None:
+    path = moved(name)
+    put(path)
+    assert str(path) in reported_errors(stores.root).split()
 
 
 @pytest.mark.parametrize("name", DIRECTORIES)

@@ -142,7 +142,10 @@ def test_an_unpaired_surrogate_is_reported(root: Path, name: str) -> None:
         ("consumerFilter.json", '{"filterDataByTopic":1}'),
         ("consumerOrderInfo.json", '{"table":[]}'),
         ("topicQueueMapping.json", '{"topicQueueMappingInfoMap":1}'),
+        ("topicQueueMapping.json", '{"topicQueueMappingInfoMap":{"S":{"hostedQueues":{"0":[7]}}}}'),
         ("messageRequestMode.json", '{"messageRequestModeMap":1}'),
+        ("consumerOrderInfo.json", '{"table":{"T@G":{"0":{"o":7}}}}'),
+        ("messageRequestMode.json", '{"messageRequestModeMap":{"T":{"G":{"mode":"PUSH"}}}}'),
     ],
 )
 def test_a_table_that_brokers_refuse_is_reported(root: Path, name: str, text: str) -> None:

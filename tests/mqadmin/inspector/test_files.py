@@ -49,13 +49,15 @@ def test_holes_of_sparse_files_are_recognised(
 
 
 def test_unreadable_files_are_reported(tmp_path: Path) -> None:
-    for path in (tmp_path / "nothing", tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "nothing", tmp_path, tmp_path / "pipe"):
         with pytest.raises(StoreError) as caught, open_bytes(path):
             pass
         assert caught.value.path == str(path)
     assert read_all(tmp_path / "nothing") is None
-    with pytest.raises(StoreError):
-        read_all(tmp_path)
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(StoreError):
+            read_all(path)
 
 
 def test_errors_of_the_reader_are_not_the_files(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from broker.errors import RemoteProtocolError
+from mqadmin.inspector.configs import decode_mappings
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.static_topics import (
-    decode_mappings,
     moved_mappings,
     read_mappings,
     segment_rows,

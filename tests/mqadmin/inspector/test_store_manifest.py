@@ -68,6 +68,8 @@ def test_missing_sizes_are_unknown(store: MadeStore) -> None:
         '{"logEnd":"x"}',
         '{"logEnd":1,"queues":[]}',
         '{"logEnd":1,"sizes":["x"]}',
+        '{"logEnd":1,"sizes":[2147483648]}',
+        '{"logEnd":1,"sizes":[4096,400,-1]}',
     ],
 )
 def test_an_unreadable_file_is_a_problem_and_not_an_error(store: MadeStore, text: str) -> None:

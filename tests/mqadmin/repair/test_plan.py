@@ -12,7 +12,7 @@ from broker.store.format.commitlog import file_name
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.store_manifest import NAME
 from mqadmin.repair.plan import RepairPlan, make_plan
-from tests.support.made_store import NOW, MadeStore, fingerprint
+from tests.support.made_store import NOW, MadeStore, fingerprint, mapping_file
 from tests.support.store_units import encode_unit
 
 TAG_A = 2598919
@@ -333,6 +333,17 @@ def test_an_unreadable_file_is_restored_from_its_backup(made: MadeStore, plan) -
     path.write_bytes(b"{")
     found = plan(made)
     assert found.configs == {"topics.json": "restore"}
+    assert actions(found) == ["restoreConfig"]
+
+
+def test_a_mapping_with_an_invalid_segment_is_restored_from_its_backup(
+    made: MadeStore, plan
+) -> None:
+    path = made.root / "config" / "topicQueueMapping.json"
+    path.with_name(path.name + ".bak").write_text(mapping_file())
+    path.write_text('{"topicQueueMappingInfoMap":{"S":{"hostedQueues":{"0":[7]}}}}')
+    found = plan(made)
+    assert found.configs[path.name] == "restore"
     assert actions(found) == ["restoreConfig"]
 
 

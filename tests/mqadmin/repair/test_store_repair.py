@@ -56,6 +56,24 @@ def damage_one(root: Path, kept: Any) -> Any:
     return item
 
 
+@pytest.mark.parametrize("put", [os.mkdir, os.mkfifo])
+def test_an_entry_that_is_not_a_file_is_restored_or_named(
+    golden_store, tmp_path: Path, put
+) -> None:
+    root = golden_store("pop-533", copy=True) / "store"
+    groups, offsets = (root / "config" / n for n in ("subscriptionGroup.json", "delayOffset.json"))
+    offsets.with_name("delayOffset.json.bak").unlink()
+    for path in (groups, offsets):
+        path.unlink()
+        put(path)
+    plan = plan_of(root)
+    done = [(step.action, step.target) for step in plan.steps]
+    assert done == [("leaveOut", str(offsets)), ("restoreConfig", str(groups))]
+    result = repair(plan, tmp_path / "out")
+    assert result.ok
+    assert (tmp_path / "out" / "config" / groups.name).is_file()
+
+
 def test_a_clean_store_has_nothing_to_repair(base_store) -> None:
     for name in ("normal-stop-498", "pop-533", "batch-cq-533", "lmq-533", "transaction-533"):
         assert plan_of(base_store(name)).steps == []

@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 
 from broker.common.topic import is_retry_topic
-from broker.errors import RemoteProtocolError
 from broker.remoting.protocol.body.consumer.lock import SetMessageRequestModeRequestBody
 from broker.server.tables.table_writer import WrittenTable
 
@@ -105,24 +104,17 @@ class MessageRequestModeTable(WrittenTable[RequestMode | None]):
         }
 
     def load(self, table: Mapping[str, Any]) -> None:
-        """Load the decoded content of the file; RemoteProtocolError naming an invalid entry."""
+        """Load the decoded content of the file."""
         self._modes, self._size = {}, 0
         for topic, groups in table.items():
-            if not isinstance(groups, dict):
-                raise RemoteProtocolError(f"request modes of {topic}: an object is expected")
             for group, wire in groups.items():
-                if not isinstance(wire, dict):
-                    raise RemoteProtocolError(f"request mode of {topic}@{group}: not an object")
-                mode, share = wire.get("mode", PULL), wire.get("popShareQueueNum", 0)
-                if not isinstance(mode, str) or mode not in MODES or type(share) is not int:
-                    raise RemoteProtocolError(f"request mode of {topic}@{group}: invalid values")
-                self._set(
-                    topic,
-                    group,
-                    RequestMode(
-                        topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share
-                    ),
+                mode = RequestMode(
+                    topic=topic,
+                    consumer_group=group,
+                    mode=wire.get("mode", PULL),
+                    pop_share_queue_num=wire.get("popShareQueueNum", 0),
                 )
+                self._set(topic, group, mode)
 
     def _set(self, topic: str, group: str, mode: RequestMode | None) -> None:
         groups = self._modes.setdefault(topic, {})

@@ -146,8 +146,8 @@ def test_the_file_of_the_specification_survives_a_round_trip() -> None:
     [{"o": ["x"]}, {"o": [1], "popTime": "x"}, {"o": [1], "a": 5}, {"o": [1], "ot": {1: "x"}}],
 )
 def test_invalid_entries_are_refused(wire) -> None:
-    with pytest.raises(RemoteProtocolError):
-        OrderInfoTable().load({"T@G": {0: wire}})
+    with pytest.raises(RemoteProtocolError, match="T@G: invalid values"):
+        decode_config(CONSUMER_ORDER_INFO, json.dumps({"table": {"T@G": {0: wire}}}))
 
 
 def test_a_file_with_a_value_of_another_type_is_loaded_or_refused() -> None:

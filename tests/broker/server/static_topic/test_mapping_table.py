@@ -73,6 +73,20 @@ def test_the_file_is_java_s_and_is_read_back(desk) -> None:
     assert again.mappings.data_version.to_wire() == context.mappings.data_version.to_wire()
 
 
+def test_the_backup_replaces_a_file_with_an_invalid_segment(desk) -> None:
+    context = desk.context
+    context.files.attach(context)
+    context.mappings.update(mapping(segment(0, "broker-a")), force=False)
+    path = Path(desk.settings.store.root) / "config" / files.TOPIC_QUEUE_MAPPING
+    path.rename(path.with_name(path.name + ".bak"))
+    path.write_text('{"topicQueueMappingInfoMap":{"S":{"hostedQueues":{"0":[7]}}}}')
+    again = BrokerContext(desk.settings, desk.store, desk.clock)
+    again.files = ConfigStore(desk.settings.store.root, Disk())
+    again.files.check()
+    again.files.load(again)
+    assert again.mappings.details == context.mappings.details
+
+
 def test_a_deleted_topic_has_no_mapping(desk) -> None:
     mappings = desk.context.mappings
     mappings.update(mapping(segment(0, "broker-a")), force=False)

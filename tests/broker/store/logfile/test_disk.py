@@ -18,6 +18,12 @@ def disk():
     return Disk()
 
 
+def test_a_named_pipe_is_not_read(disk, tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="it is a named pipe"):
+        disk.read(str(tmp_path / "pipe"))
+
+
 HOLD = """
 import fcntl, os, sys
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)

@@ -26,6 +26,8 @@ def test_a_missing_file_has_no_values(ends):
     [
         *("", "{", "[]", "1", '{"logEnd": "x", "queues": {}}', '{"logEnd": 1, "queues": []}'),
         r'{"logEnd": 1, "queues": {"T\ud800": {"0": 1}}}',
+        '{"logEnd": 1, "queues": {}, "sizes": [2147483648]}',
+        '{"logEnd": 1, "queues": {}, "sizes": [4096, 400, -1]}',
     ],
 )
 def test_an_invalid_answer_is_ignored(ends, tmp_path, text):

@@ -1,10 +1,13 @@
 """MessageRequestModeTable: effective modes, limits, invalid content."""
 
+import json
+
 import pytest
 
 from broker.errors import RemoteProtocolError
 from broker.server.pop.assignment import request_mode
 from broker.server.pop.assignment.request_mode import MODES, MessageRequestModeTable, RequestMode
+from broker.store.format.config import MESSAGE_REQUEST_MODE, decode_config
 from tests.support.json_mutations import failures
 
 
@@ -47,8 +50,10 @@ def test_written_values_are_read_back() -> None:
 
 @pytest.mark.parametrize("wire", [{"mode": "PUSH"}, {"mode": "POP", "popShareQueueNum": "x"}])
 def test_invalid_entries_are_refused(wire) -> None:
-    with pytest.raises(RemoteProtocolError):
-        MessageRequestModeTable().load({"T": {"G": wire}})
+    with pytest.raises(RemoteProtocolError, match="T@G: invalid values"):
+        decode_config(
+            MESSAGE_REQUEST_MODE, json.dumps({"messageRequestModeMap": {"T": {"G": wire}}})
+        )
 
 
 def test_a_copied_table_replaces_everything_and_leaves_out_invalid_modes() -> None:
@@ -64,13 +69,12 @@ def test_a_copied_table_replaces_everything_and_leaves_out_invalid_modes() -> No
 
 
 def test_a_table_with_a_value_of_another_type_is_loaded_or_refused() -> None:
-    document = {"T": {"G": {"consumerGroup": "G", "mode": "POP", "popShareQueueNum": 3}}}
+    entries = {"T": {"G": {"consumerGroup": "G", "mode": "POP", "popShareQueueNum": 3}}}
+    document = {"messageRequestModeMap": entries}
 
     def load(changed: object) -> None:
-        if not isinstance(changed, dict):
-            return  # decode_config has refused it
         table = MessageRequestModeTable()
-        table.load(changed)
+        table.load(decode_config(MESSAGE_REQUEST_MODE, json.dumps(changed)).table)
         for groups in table.to_file().values():
             assert all(wire["mode"] in MODES for wire in groups.values())
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mqadmin.inspector.configs import decode_mappings
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.static_topics import decode_mappings
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.new_store import recover_store
 from mqadmin.repair.plan import make_plan
