@@ -21,7 +21,7 @@ def check_file_types(disk: Disk, root: str) -> None:
             found = wrong_type(
                 folder,
                 name,
-                is_file=disk.is_file(path),
+                is_file=not is_folder and disk.is_file(path),
                 is_folder=is_folder,
                 exists=is_folder or disk.exists(path),
             )

@@ -11,7 +11,7 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any, Final
 
 from broker.common.java import INT32_MAX
@@ -35,11 +35,10 @@ _READ_SLOT: Final = SLOT_STRUCT.unpack_from
 _WRITE_SLOT: Final = SLOT_STRUCT.pack_into
 _READ_ENTRY: Final = ENTRY_STRUCT.unpack_from
 _WRITE_ENTRY: Final = ENTRY_STRUCT.pack_into
-_PACK_ENTRY: Final = ENTRY_STRUCT.pack
 
 
 def _big_endian(values: Iterable[int]) -> "array[int]":
-    """Slots with the byte order of the file as ints with that of the machine, or the reverse."""
+    """Ints of the file as ints of the machine, or the reverse: another order of their bytes."""
     slots = array("i", values)
     if sys.byteorder == "little":
         slots.byteswap()
@@ -226,17 +225,12 @@ class IndexFile:
     def _add_many(
         self, hashes: Sequence[int], offsets: Sequence[int], store_timestamps: Sequence[int]
     ) -> None:
-        """Add entries that fit; most of the work is in calls from map.
+        """Add entries that fit, as columns: an entry is five ints, two of them its offset.
 
         All entries are written before the first slot refers to one of them.
         """
         mapping, slots, count = self._mapping, self.slots, self.count
-        first = store_timestamps[0]
-        if store_timestamps.count(first) == len(store_timestamps):
-            seconds: Iterable[int] = repeat(self._seconds(first))
-        else:
-            of_stamp = {stored: self._seconds(stored) for stored in set(store_timestamps)}
-            seconds = map(of_stamp.__getitem__, store_timestamps)
+        of_stamp = {stored: self._seconds(stored) for stored in set(store_timestamps)}
         numbers = [hashed % slots for hashed in hashes]
         with memoryview(mapping) as view, view[HEADER_SIZE : self._entries_at].cast("i") as table:
             previous = [
@@ -248,10 +242,17 @@ class IndexFile:
                 for place, number in enumerate(numbers):
                     previous[place] = newest.get(number, previous[place])
                     newest[number] = count + place
+            physical = array("q", offsets)
+            if sys.byteorder == "little":
+                physical.byteswap()
+            words = array("i", physical.tobytes())
+            packed = array("i", bytes(len(hashes) * ENTRY_SIZE))
+            packed[0::5] = _big_endian(hashes)
+            packed[1::5], packed[2::5] = words[0::2], words[1::2]
+            packed[3::5] = _big_endian(map(of_stamp.__getitem__, store_timestamps))
+            packed[4::5] = _big_endian(previous)
             begin = self._entries_at + count * ENTRY_SIZE
-            mapping[begin : begin + len(hashes) * ENTRY_SIZE] = b"".join(
-                map(_PACK_ENTRY, hashes, offsets, seconds, previous)
-            )
+            mapping[begin : begin + len(hashes) * ENTRY_SIZE] = packed.tobytes()
             entries = _big_endian(range(count, count + len(hashes)))
             deque(map(table.__setitem__, numbers, entries), 0)
         self.used_slots += previous.count(0)
