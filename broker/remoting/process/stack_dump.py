@@ -32,9 +32,9 @@ def stack_dump_on_sigquit() -> Iterator[None]:
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    ended = threading.Event()
-    to = sys.__stderr__.fileno(), ended
-    thread = threading.Thread(target=_dump, args=to, name="stack-dump", daemon=True)
+    ended, woken = threading.Event(), threading.Event()
+    arguments = sys.__stderr__.fileno(), ended, woken
+    thread = threading.Thread(target=_dump, args=arguments, name="stack-dump", daemon=True)
     thread.start()
     try:
         yield
@@ -42,16 +42,18 @@ def stack_dump_on_sigquit() -> Iterator[None]:
         ended.set()
         assert thread.ident is not None
         signal.pthread_kill(thread.ident, signal.SIGQUIT)
+        woken.set()
         thread.join(JOIN_S)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _dump(fd: int, ended: threading.Event) -> None:
+def _dump(fd: int, ended: threading.Event, woken: threading.Event) -> None:
     """Write the stacks at each signal until ``ended`` is set."""
     show_thread_name()
     while True:
         signal.sigwait(_SIGNALS)
         if ended.is_set():
+            woken.wait()  # another signal came first: the one of the stop needs the thread
             return
         left = stacks().encode(errors="backslashreplace")
         with contextlib.suppress(OSError):  # the reader of stderr has ended
