@@ -53,7 +53,7 @@ def _dump(fd: int, ended: threading.Event, woken: threading.Event) -> None:
     while True:
         signal.sigwait(_SIGNALS)
         if ended.is_set():
-            woken.wait()  # another signal came first: the one of the stop needs the thread
+            woken.wait()  # it may be another signal: the one of the stop needs the thread
             return
         left = stacks().encode(errors="backslashreplace")
         with contextlib.suppress(OSError):  # the reader of stderr has ended
