@@ -9,7 +9,7 @@ import msgspec
 
 from broker.common.encoding.java_json import dumps, loads
 from broker.errors import RemoteProtocolError, StoreError
-from broker.remoting.protocol.body.namesrv.route import TopicQueueMappingDetail
+from broker.remoting.protocol.body.namesrv.route import TopicQueueMappingDetail, mapping_details
 from broker.store.format import config, state, timer
 from mqadmin.inspector.damage import WARNING, found
 from mqadmin.inspector.directory import CONFIG, StoreDirectory
@@ -20,14 +20,7 @@ from mqadmin.inspector.rows import ConfigRow, DamageRow
 
 def decode_mappings(data: bytes) -> dict[str, TopicQueueMappingDetail]:
     """Return topic → mapping; RemoteProtocolError naming the first invalid entry, as brokers do."""
-    file = config.decode_config(config.TOPIC_QUEUE_MAPPING, data)
-    found: dict[str, TopicQueueMappingDetail] = {}
-    for topic, wire in file.table.items():
-        try:
-            found[topic] = TopicQueueMappingDetail.from_wire(wire)
-        except RemoteProtocolError as error:
-            raise RemoteProtocolError(f"{topic}: {error.message}") from error
-    return found
+    return mapping_details(config.decode_config(config.TOPIC_QUEUE_MAPPING, data).table)
 
 
 TIMER_CHECK: Final = "timercheck"

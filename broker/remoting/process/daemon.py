@@ -383,6 +383,7 @@ class SecondSignal:
         threading.Thread(target=self._wait, name="signals", daemon=True).start()
 
     def _wait(self) -> None:
+        show_thread_name()
         with os.fdopen(self._source, "rb", buffering=0) as source:
             while received := source.read(1):
                 if received[0] in self._before:

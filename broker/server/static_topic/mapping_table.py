@@ -9,12 +9,13 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from broker.common.clock import Clock
-from broker.errors import ClientError, RemoteProtocolError
+from broker.errors import ClientError
 from broker.remoting.protocol.body.namesrv.route import (
     LogicQueueMappingItem,
     TopicQueueMappingDetail,
     TopicQueueMappingInfo,
     TopicRouteData,
+    mapping_details,
 )
 from broker.remoting.protocol.command import RemotingCommand
 from broker.server.configuration.config import BrokerConfig
@@ -34,13 +35,7 @@ class MappingFile(NamedTuple):
 def decode_mappings(text: str) -> MappingFile:
     """Decode topicQueueMapping.json; RemoteProtocolError naming an invalid entry."""
     file = files.decode_config(files.TOPIC_QUEUE_MAPPING, text)
-    details: dict[str, TopicQueueMappingDetail] = {}
-    for topic, wire in file.table.items():
-        try:
-            details[topic] = TopicQueueMappingDetail.from_wire(wire)
-        except RemoteProtocolError as error:
-            raise RemoteProtocolError(f"{topic}: {error.message}") from None
-    return MappingFile(file.data_version, details)
+    return MappingFile(file.data_version, mapping_details(file.table))
 
 
 class OtherBrokers(Protocol):

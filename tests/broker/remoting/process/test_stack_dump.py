@@ -55,15 +55,19 @@ with stack_dump_on_sigquit():
 """
 
 
-@pytest.mark.usefixtures("event_loop_name")
-def test_a_daemon_with_a_hung_event_loop_writes_its_stacks_and_continues() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HUNG],
+def daemon_of(program: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+@pytest.mark.usefixtures("event_loop_name")
+def test_a_daemon_with_a_hung_event_loop_writes_its_stacks_and_continues() -> None:
+    process = daemon_of(HUNG)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -87,9 +91,7 @@ def test_a_daemon_with_a_hung_event_loop_writes_its_stacks_and_continues() -> No
 
 
 def test_threads_that_run_at_the_signal_do_no_harm() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = daemon_of(BUSY)
     assert process.stdout is not None
     assert process.stderr is not None
     with process:
@@ -102,13 +104,7 @@ def test_threads_that_run_at_the_signal_do_no_harm() -> None:
 
 
 def test_an_unread_stderr_does_not_hold_up_the_daemon() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HUNG],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = daemon_of(HUNG)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None

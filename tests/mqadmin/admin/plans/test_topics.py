@@ -81,18 +81,25 @@ def test_an_option_applies_where_the_entry_has_no_setting_of_its_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "given", "text"),
+    ("entry", "given", "text"),
     [
-        ({"cluster": "A"}, {"cluster": "B"}, "topic t: the list names cluster A, --cluster is B"),
-        ({"broker": "a"}, {"broker": "b"}, "topic t: the list names broker a, --broker is b"),
+        (
+            TopicEntry(topic="t", cluster="A"),
+            TopicEntry(topic="", cluster="B"),
+            "topic t: the list names cluster A, --cluster is B",
+        ),
+        (
+            TopicEntry(topic="t", broker="a"),
+            TopicEntry(topic="", broker="b"),
+            "topic t: the list names broker a, --broker is b",
+        ),
     ],
 )
 def test_a_target_of_the_list_and_another_option_are_refused(
-    named: dict[str, str], given: dict[str, str], text: str
+    entry: TopicEntry, given: TopicEntry, text: str
 ) -> None:
-    entry = TopicEntry(topic="t", **named)  # type: ignore[arg-type]
     with pytest.raises(ConfigError) as failed:
-        entry.with_defaults(TopicEntry(topic="", **given))  # type: ignore[arg-type]
+        entry.with_defaults(given)
     assert failed.value.message == text
     assert entry.with_defaults(entry) == entry
 

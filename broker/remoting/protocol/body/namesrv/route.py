@@ -2,7 +2,11 @@
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
+from collections.abc import Mapping
+from typing import Any
+
 from broker.common.encoding import java_json
+from broker.errors import RemoteProtocolError
 from broker.remoting.protocol.body.base import Body
 
 MASTER_ID = 0
@@ -75,6 +79,20 @@ class TopicQueueMappingDetail(TopicQueueMappingInfo, frozen=True, kw_only=True):
     """
 
     hosted_queues: dict[int, list[LogicQueueMappingItem]] | None = None
+
+
+def mapping_details(table: Mapping[str, Any]) -> dict[str, TopicQueueMappingDetail]:
+    """The mappings of topicQueueMapping.json by topic; RemoteProtocolError naming an invalid one.
+
+    **Source:** RocketMQ ``TopicQueueMappingSerializeWrapper``.
+    """
+    details: dict[str, TopicQueueMappingDetail] = {}
+    for topic, wire in table.items():
+        try:
+            details[topic] = TopicQueueMappingDetail.from_wire(wire)
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(f"{topic}: {error.message}") from error
+    return details
 
 
 class TopicRouteData(Body, frozen=True, kw_only=True):
