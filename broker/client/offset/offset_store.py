@@ -22,6 +22,8 @@ OFFSETS_FILE = "offsets.json"
 BACKUP_SUFFIX = ".bak"
 MAX_IN_FLIGHT = 64
 """Commits to one broker at a time."""
+TAKE_OVER_MS = 60_000
+"""As long a former owner may still commit: until its next rebalance and persist, with retries."""
 
 
 class OffsetStore(Protocol):
@@ -56,8 +58,10 @@ class OffsetStore(Protocol):
 class RemoteBrokerOffsetStore:
     """Offsets of a clustering group, on the broker of each queue.
 
-    Only offsets that changed since they were last stored are sent. No commit is one-way, as Java's
-    are: without a response to wait for, it could be executed after the last one of a stop.
+    Only offsets that changed since they were last stored are sent; those of queues that were taken
+    over less than ``TAKE_OVER_MS`` ago are read back too, and sent if the broker has lower ones.
+    No commit is one-way, as Java's are: without a response to wait for, it could be executed after
+    the last one of a stop.
     """
 
     def __init__(self, instance: MQClientInstance, group: str) -> None:
@@ -66,6 +70,7 @@ class RemoteBrokerOffsetStore:
         self._group = group
         self._stored: dict[MessageQueue, int] = {}
         self._committed: set[MessageQueue] = set()  # since they were taken over
+        self._taken_over_ms: dict[MessageQueue, int] = {}  # on the monotonic clock
         self._in_flight: dict[str, set[asyncio.Task[None]]] = {}  # commits by broker name
 
     def offset_of_pull(self, queue: MessageQueue) -> int:
@@ -81,9 +86,9 @@ class RemoteBrokerOffsetStore:
     async def resume(self, queue: MessageQueue) -> int | None:
         """Ask the broker; the offset is not committed before it has changed.
 
-        The former owner of the queue may commit more until it gives it up. Offset 0 is committed: a
-        Java broker also answers it for a queue without offset, for which a later start may be
-        another.
+        The former owner of the queue may commit more until it gives it up, or, when the queue was
+        here before, less. Offset 0 is committed: a Java broker also answers it for a queue without
+        offset, for which a later start may be another.
         """
         self.table.remove(queue)  # frozen if it was moved
         self._stored.pop(queue, None)
@@ -93,16 +98,17 @@ class RemoteBrokerOffsetStore:
             self.table.update(queue, stored)
         if stored:
             self._stored[queue] = stored
+        self._taken_over_ms[queue] = self._instance.clock.monotonic_ms()
         return stored
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Send changed offsets to the brokers; failures are logged and repeated next time.
+        """Store the offsets on the brokers; failures are logged and repeated next time.
 
         All brokers get them at the same time. Each has the time of two requests for all its
         queues, so that one that does not respond delays a shutdown once.
         """
         by_broker: dict[str, list[MessageQueue]] = {}
-        for queue in self._changed(queues):
+        for queue in self._unconfirmed(queues):
             by_broker.setdefault(queue.broker_name, []).append(queue)
         await asyncio.gather(*(self._confirm(*one) for one in by_broker.items()))
 
@@ -118,13 +124,19 @@ class RemoteBrokerOffsetStore:
             self.table.remove(queue)
             self._stored.pop(queue, None)
             self._committed.discard(queue)
+            self._taken_over_ms.pop(queue, None)
 
-    def _changed(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Return the queues with offsets that their brokers have not confirmed."""
+    def _unconfirmed(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        """Return the queues whose offsets the brokers may not have: changed or just taken over."""
+        now_ms = self._instance.clock.monotonic_ms()
+        for queue, since_ms in list(self._taken_over_ms.items()):
+            if now_ms - since_ms > TAKE_OVER_MS:
+                del self._taken_over_ms[queue]
         return [
             queue
             for queue in queues
-            if (offset := self.table.get(queue)) is not None and self._stored.get(queue) != offset
+            if (offset := self.table.get(queue)) is not None
+            and (self._stored.get(queue) != offset or queue in self._taken_over_ms)
         ]
 
     async def _confirm(self, broker_name: str, queues: Collection[MessageQueue]) -> None:
@@ -156,12 +168,14 @@ class RemoteBrokerOffsetStore:
             offset = self.table.get(queue)
             if offset is not None:  # else it was released meanwhile
                 sent[queue] = offset
-                await self._commit(queue, offset)
+                if self._stored.get(queue) != offset:
+                    await self._commit(queue, offset)
 
         async def verify(queue: MessageQueue) -> None:
             if queue in sent:
                 found = await self.read(queue)
                 if found is None or found < sent[queue]:
+                    self._stored.pop(queue, None)
                     await commit(queue)
                 if self.table.get(queue) == sent[queue]:
                     self._stored[queue] = sent[queue]
@@ -214,7 +228,7 @@ class ReadOnlyOffsetStore(RemoteBrokerOffsetStore):
         """Return 0: a pull commits nothing."""
         return 0
 
-    def _changed(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    def _unconfirmed(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Return nothing to commit."""
         return []
 

@@ -297,6 +297,34 @@ def test_a_queue_that_was_only_taken_over_is_not_committed() -> None:
     run_virtual(main(), cluster.clock)
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_lower_commit_of_the_former_owner_is_replaced(changed: bool) -> None:
+    """A queue returns to a member that has committed more, before the one between gave it up."""
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        broker.offsets["g", QUEUES[0]] = 20
+        assert await store.resume(QUEUES[0]) == 20
+        if changed:
+            store.table.update(QUEUES[0], 21)
+            await store.persist(QUEUES)
+        broker.offsets["g", QUEUES[0]] = 10
+        await store.persist(QUEUES)
+        assert broker.offsets == {("g", QUEUES[0]): 21 if changed else 20}
+        await asyncio.sleep(120)
+        before = len(broker.calls)
+        await store.persist(QUEUES)  # no other member has the queue any more
+        assert len(broker.calls) == before
+
+    run_virtual(main(), cluster.clock)
+
+
 def test_offset_0_of_a_queue_that_was_taken_over_is_committed() -> None:
     """A Java broker also answers it for a queue without offset: a later start would be another."""
     cluster = FakeCluster()
