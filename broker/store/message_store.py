@@ -301,7 +301,7 @@ class MessageStore:
         StoreError for a file with which the store cannot be opened, OSError if one cannot be read.
         """
         manifest, config = self.manifest, self.config
-        manifest.load()
+        manifest.load(notes)
         detect_file_sizes(self.log.files, self.queue_table, manifest, notes)
         crashed = self.disk.exists(os.path.join(config.root, ABORT))
         log, queues, index = self.log.files, self.queue_table, self.index

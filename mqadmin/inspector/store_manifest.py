@@ -4,16 +4,12 @@ Only the keys that inspection uses are read; a Java broker does not write the fi
 documented in :mod:`broker.store.recovery.store_manifest`; inspection must not import it: it writes.
 """
 
-import json
-from typing import Any, Final
-
 import msgspec
 
 from broker.common.java import INT32_MAX
+from broker.store.format.state import QUEUE_ENDS, decode_queue_ends, encode_queue_ends
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
-
-NAME: Final = "queueEnds.json"
 
 QueueKey = tuple[str, int]
 
@@ -48,7 +44,7 @@ def encode_deleted(deleted: dict[bytes, int], log_end: int) -> bytes:
     for topic, end in sorted(deleted.items()):
         name = topic.decode("utf-8", "replace")
         ends[name] = max(min(end, log_end), ends.get(name, 0))
-    return json.dumps({"logEnd": -1, "queues": {}, "deleted": ends}).encode()
+    return encode_queue_ends({"logEnd": -1, "queues": {}, "deleted": ends})
 
 
 def encode_log_min(data: bytes, log_min: int) -> bytes:
@@ -57,11 +53,11 @@ def encode_log_min(data: bytes, log_min: int) -> bytes:
     Otherwise our broker would report the removed files as lost.
     """
     try:
-        content = json.loads(data)
+        content = decode_queue_ends(data)
         content["logMin"] = max(int(content["logMin"]), log_min)
     except (ValueError, KeyError, TypeError):
         return data
-    return json.dumps(content).encode()
+    return encode_queue_ends(content)
 
 
 class DeletedTopics:
@@ -84,12 +80,11 @@ class DeletedTopics:
 
 def read_queue_ends(store: StoreDirectory) -> StoreManifest:
     """Read the file of a store; StoreError if it exists and a read fails."""
-    data = None if store.root is None else read_all(store.root / NAME)
+    data = None if store.root is None else read_all(store.root / QUEUE_ENDS)
     if data is None:
         return StoreManifest()
     try:
-        # As our broker: refuses unpaired surrogates, too.
-        content: dict[str, Any] = msgspec.json.decode(data)
+        content = decode_queue_ends(data)
         sizes = [*map(int, content.get("sizes", ())), 0, 0, 0, 0, 0]
         if not all(0 <= size <= INT32_MAX for size in sizes):
             raise ValueError(f"sizes {sizes[:-5]}")

@@ -36,13 +36,12 @@ from mqadmin.inspector.damage import ERROR, NOTICE
 from mqadmin.inspector.directory import LogFile, QueueFiles, StoreDirectory
 from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.rows import DamageRow
-from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
 from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import Progress, VerifyOptions, verify
 from mqadmin.repair.files import Output
 from mqadmin.repair.queue_tail import cut_units, dispatched_end
 
-_FIRST: Final = (state.CHECKPOINT, QUEUE_ENDS)
+_FIRST: Final = (state.CHECKPOINT, state.QUEUE_ENDS)
 # Defined last: a topic that is created during the copy is then known.
 _DEFINITIONS: Final = (config.TOPICS, config.SUBSCRIPTION_GROUP)
 # Copied by a step of their own, or not at all.

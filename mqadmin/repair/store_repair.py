@@ -19,13 +19,13 @@ from broker.errors import ConfigError, StoreError, StoreLockedError
 from broker.store.format import config, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import RECORD, encode_blank, file_name
+from broker.store.format.state import QUEUE_ENDS
 from mqadmin.inspector.configs import BACKUP, keep_valid_offsets, map_offsets
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import open_bytes, read_all
 from mqadmin.inspector.queries.loss import QueueLoss, total
 from mqadmin.inspector.rows import DamageRow
-from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
 from mqadmin.inspector.store_manifest import encode_deleted
 from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import Progress, VerifyOptions, verify

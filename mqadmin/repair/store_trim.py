@@ -20,6 +20,7 @@ from broker.errors import ConfigError, RemoteProtocolError, StoreError
 from broker.store.format import config, state
 from broker.store.format.commitlog import is_plausible, store_timestamp
 from broker.store.format.indexfile import decode_header
+from broker.store.format.state import QUEUE_ENDS
 from mqadmin.inspector.configs import consumer_offset_file
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.directory import LogFile, StoreDirectory
@@ -28,7 +29,6 @@ from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.queries.queues import live_units
 from mqadmin.inspector.queries.summary import count_records
 from mqadmin.inspector.rows import DamageRow
-from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
 from mqadmin.inspector.store_manifest import encode_log_min
 from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import Progress, VerifyOptions, verify

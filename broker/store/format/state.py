@@ -1,4 +1,4 @@
-"""The small marker files of a store directory: abort, lock, epoch file, broker identity.
+"""The small files of a store directory: abort, lock, queueEnds.json, epoch file, broker identity.
 
 ``abort`` exists while a broker runs; if it exists at start-up, the last stop was not clean.
 4.9 leaves it empty, 5.x writes its process id. ``lock`` contains the word ``lock``; only the POSIX
@@ -8,8 +8,12 @@ record lock on its first byte has an effect.
 ``BrokerIdentity`` files of ``ReplicasManager``.
 """
 
+import re
 import zlib
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from broker.common.java import INT32_MAX, parse_number
 from broker.common.topic import check_topic_name
@@ -20,6 +24,7 @@ LOCK: Final = "lock"
 LOCK_TEXT: Final = b"lock"
 CHECKPOINT: Final = "checkpoint"
 EPOCH_FILE: Final = "epochFileCheckpoint"
+QUEUE_ENDS: Final = "queueEnds.json"
 
 # Directories in the root of a store.
 COMMITLOG_DIR: Final = "commitlog"
@@ -43,7 +48,7 @@ _FOLDERS: Final = frozenset(
 )
 QUEUE_DIRS: Final = (CONSUMEQUEUE_DIR, BATCH_CONSUMEQUEUE_DIR, CONSUMEQUEUE_EXT_DIR)
 """Each has a directory per topic, with a directory per queue."""
-_FILES: Final = frozenset({ABORT, CHECKPOINT, LOCK, "queueEnds.json", "timerwheel"})
+_FILES: Final = frozenset({ABORT, CHECKPOINT, LOCK, QUEUE_ENDS, "timerwheel"})
 # Files of ``config`` that do not end with .json. Java has RocksDB directories there, too.
 _CONFIG_FILES: Final = frozenset({"timercheck", "timermetrics", "transactionMetrics"})
 
@@ -111,6 +116,32 @@ def decode_abort(data: bytes) -> int | None:
     """The process id in ``abort``, None if the content is not a number."""
     text = data.strip()
     return parse_number(text, 0)
+
+
+_CRC: Final = re.compile(rb'\{"crc":([0-9]{1,10}),')
+
+
+def encode_queue_ends(content: Mapping[str, Any]) -> bytes:
+    """Encode ``queueEnds.json``: its first member is the CRC32 of all bytes after it."""
+    members = msgspec.json.encode(content)[1:]
+    return b'{"crc":%d,' % zlib.crc32(members) + members
+
+
+def decode_queue_ends(data: bytes) -> dict[str, Any]:
+    """Decode ``queueEnds.json``, without the CRC; ValueError if it or the JSON is wrong.
+
+    The CRC is necessary because messages before a deletion are ignored, and nothing else in the
+    store contradicts a deletion that never was. A file without CRC, of an earlier release or edited
+    by hand, is accepted.
+    """
+    if found := _CRC.match(data):
+        stored, actual = int(found[1]), zlib.crc32(memoryview(data)[found.end() :])
+        if stored != actual:
+            raise ValueError(f"the CRC is {actual}, not {stored} as recorded")
+    # Refuses unpaired surrogates, which the next write could not encode.
+    content = msgspec.json.decode(data, type=dict[str, Any])
+    content.pop("crc", None)
+    return content
 
 
 def encode_epochs(epochs: list[Epoch]) -> bytes:

@@ -3,6 +3,7 @@
 ``queueEnds.json`` in the store directory; the Java broker ignores it:
 
 =========  =======================================================================
+crc        CRC32 of the bytes after this member
 logMin     physical offset of the start of the log when the file was written
 logEnd     physical offset up to which the log was flushed then
 queues     topic → queue id → max offset: a queue that is missing or shorter has lost units
@@ -25,13 +26,13 @@ import msgspec
 
 from broker.common.java import INT32_MAX
 from broker.errors import StoreError
+from broker.store.format.state import QUEUE_ENDS, decode_queue_ends, encode_queue_ends
 from broker.store.logfile.disk import Disk
 
 if TYPE_CHECKING:
     from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
     from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 
-NAME: Final = "queueEnds.json"
 QUEUES_PER_STEP: Final = 16_384
 """Queues of one step of :meth:`StoreManifest.write_in_steps`, about 5 ms."""
 
@@ -54,7 +55,7 @@ class StoreManifest:
 
     def __init__(self, disk: Disk, root: str) -> None:
         self._disk = disk
-        self.path = os.path.join(root, NAME)
+        self.path = os.path.join(root, QUEUE_ENDS)
         self.found = False
         self.bounds = Bounds()
         self.queues: dict[str, dict[int, int]] = {}
@@ -81,8 +82,8 @@ class StoreManifest:
         sizes = self.bounds.sizes
         return sizes[kind] if kind < len(sizes) else 0
 
-    def load(self) -> None:
-        """Read the file; a missing or invalid one is ignored.
+    def load(self, notes: list[str]) -> None:
+        """Read the file; a missing one, or with a line in ``notes`` an invalid one, is ignored.
 
         OSError if it exists and cannot be read: its content must not be ignored then.
         """
@@ -91,8 +92,7 @@ class StoreManifest:
         except FileNotFoundError:
             return
         try:
-            # Refuses unpaired surrogates, which the next write could not encode.
-            content = msgspec.json.decode(data)
+            content = decode_queue_ends(data)
             bounds = Bounds(
                 log_min=int(content.get("logMin", -1)),
                 log_end=int(content["logEnd"]),
@@ -104,7 +104,11 @@ class StoreManifest:
             begins = _by_queue(content["begins"]) if "begins" in content else None
             damaged = [(int(start), int(end)) for start, end in content.get("damaged", ())]
             deleted = {str(t): int(end) for t, end in content.get("deleted", {}).items()}
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            notes.append(
+                f"{self.path}: not used, the whole log is read: {error!r:.80}; messages from before"
+                " the deletion of a topic that was created again may be back"
+            )
             return
         self.bounds, self.queues, self.begins = bounds, queues, begins
         self.damaged[:], self.deleted = damaged, deleted
@@ -183,7 +187,7 @@ class StoreManifest:
 
     def _store(self) -> None:
         temporary = self.path + ".tmp"
-        self._disk.write(temporary, msgspec.json.encode(self._content))
+        self._disk.write(temporary, encode_queue_ends(self._content))
         self._disk.keep_mode(self.path, temporary)
         self._disk.rename(temporary, self.path)
         self._disk.sync_folder(os.path.dirname(self.path))

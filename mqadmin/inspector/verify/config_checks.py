@@ -23,7 +23,6 @@ from mqadmin.inspector.files import read_all
 from mqadmin.inspector.queries.loss import indexed_places
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import CheckpointRow, DamageRow, StateRow
-from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
 from mqadmin.inspector.store_manifest import StoreManifest
 from mqadmin.inspector.verify.record_checks import RecordChecks
 from mqadmin.inspector.verify.report import Findings
@@ -311,7 +310,7 @@ def check_checkpoint(
     if row is None:
         if newest and not path.exists():
             # Our broker writes the checkpoint with its first flush, so a new store has none.
-            young = (root / QUEUE_ENDS).exists() and (root / state.ABORT).exists()
+            young = (root / state.QUEUE_ENDS).exists() and (root / state.ABORT).exists()
             if not young:
                 findings.add(
                     "checkpoint",
@@ -352,7 +351,7 @@ def check_queue_ends(
     start, end = extent
     if store.root is None:
         return
-    path = store.root / QUEUE_ENDS
+    path = store.root / state.QUEUE_ENDS
     if recorded.problem:
         findings.add("config", path, recorded.problem, severity=NOTICE)
     elif recorded.log_end > end:
@@ -392,7 +391,7 @@ def count_losses(verdict: Verdict, damage_rows: list[DamageRow], *, moving: bool
     ):
         unplaced += count
         detail = f"{topic}/{queue_id} had {count} messages from queue offset {first} on: lost"
-        findings.add("lost", root / QUEUE_ENDS, detail, severity=severity)
+        findings.add("lost", root / state.QUEUE_ENDS, detail, severity=severity)
     count = losses.add_indexed(indexed_places(StoreDirectory(root), end), unplaced)
     if count:
         detail = f"{count} messages that only the index knows are lost; the log ends at {end}"

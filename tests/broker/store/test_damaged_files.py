@@ -11,10 +11,10 @@ import pytest
 
 from broker.errors import StoreError
 from broker.message.record import decode_record
+from broker.store.format.state import QUEUE_ENDS
 from broker.store.logfile.disk import Disk
 from broker.store.message_store import MessageStore
 from broker.store.recovery.log_scan import LogScan
-from broker.store.recovery.store_manifest import NAME as QUEUE_ENDS
 from broker.store.recovery.store_recovery import abort_content
 
 MESSAGES = 120

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from broker.store.format.state import QUEUE_ENDS
 from broker.store.logfile.disk import Disk
 from broker.store.recovery.store_manifest import StoreManifest as BrokerManifest
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.store_manifest import (
-    NAME,
     DeletedTopics,
     StoreManifest,
     encode_deleted,
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> MadeStore:
 
 def read(store: MadeStore, text: str | None) -> StoreManifest:
     if text is not None:
-        (store.root / NAME).write_text(text)
+        (store.root / QUEUE_ENDS).write_text(text)
     return read_queue_ends(StoreDirectory(store.root))
 
 
@@ -79,7 +79,7 @@ def test_an_unreadable_file_is_a_problem_and_not_an_error(store: MadeStore, text
 
 
 def test_deletions_written_by_a_repair_are_read_and_force_a_full_scan(store: MadeStore) -> None:
-    (store.root / NAME).write_bytes(encode_deleted({b"b": 900, b"a": 100}, 500))
+    (store.root / QUEUE_ENDS).write_bytes(encode_deleted({b"b": 900, b"a": 100}, 500))
     found = read_queue_ends(StoreDirectory(store.root))
     assert found.log_end == -1
     assert found.deleted == {b"a": 100, b"b": 500}  # no deletion is past the end of the log
@@ -88,9 +88,9 @@ def test_deletions_written_by_a_repair_are_read_and_force_a_full_scan(store: Mad
 def test_a_topic_outside_utf_8_has_the_name_of_its_queues(store: MadeStore) -> None:
     # Both records are dispatched to the queues of one topic: the later end counts.
     data = encode_deleted({b"\xff": 5, b"\xfe": 4, b"T": 7}, 10)
-    (store.root / NAME).write_bytes(data)
+    (store.root / QUEUE_ENDS).write_bytes(data)
     manifest = BrokerManifest(Disk(), str(store.root))
-    manifest.load()
+    manifest.load([])
     assert manifest.deleted == {"\ufffd": 5, "T": 7}
 
 
@@ -98,7 +98,7 @@ def test_a_file_that_the_broker_refuses_is_a_problem(store: MadeStore) -> None:
     text = '{"logEnd":1,"queues":{},"deleted":{"\\udcff":5}}'
     assert read(store, text).problem
     manifest = BrokerManifest(Disk(), str(store.root))
-    manifest.load()
+    manifest.load([])
     assert not manifest.found
 
 

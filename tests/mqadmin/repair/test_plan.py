@@ -9,8 +9,8 @@ import pytest
 
 from broker.errors import StoreError, StorePathError
 from broker.store.format.commitlog import file_name
+from broker.store.format.state import QUEUE_ENDS
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.store_manifest import NAME
 from mqadmin.repair.plan import RepairPlan, make_plan
 from tests.support.made_store import NOW, MadeStore, fingerprint, mapping_file
 from tests.support.store_units import encode_unit
@@ -276,7 +276,7 @@ def test_the_shape_recorded_by_our_broker_counts_if_no_index_file_is_whole(
     made: MadeStore, plan
 ) -> None:
     truncate_index(made, keep=0)
-    (made.root / NAME).write_text(
+    (made.root / QUEUE_ENDS).write_text(
         json.dumps({"logEnd": -1, "queues": {}, "sizes": [0, 0, 0, 16, 30]})
     )
     found = plan(made)

@@ -7,6 +7,8 @@ import pytest
 from broker.store.logfile.disk import Disk
 from broker.store.recovery import store_manifest
 from broker.store.recovery.store_manifest import StoreManifest
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.store_manifest import read_queue_ends
 from tests.support.json_mutations import failures
 
 
@@ -16,7 +18,7 @@ def ends(tmp_path):
 
 
 def test_a_missing_file_has_no_values(ends):
-    ends.load()
+    ends.load([])
     assert ends.found is False
     assert ends.queues == {}
 
@@ -32,14 +34,17 @@ def test_a_missing_file_has_no_values(ends):
 )
 def test_an_invalid_answer_is_ignored(ends, tmp_path, text):
     (tmp_path / "queueEnds.json").write_text(text)
-    ends.load()
+    notes = []
+    ends.load(notes)
     assert ends.found is False
+    assert len(notes) == 1
+    assert "queueEnds.json: not used" in notes[0]
 
 
 def test_an_unreadable_object_is_an_error(tmp_path, ends):
     (tmp_path / "queueEnds.json").mkdir()
     with pytest.raises(OSError):
-        ends.load()
+        ends.load([])
 
 
 def test_written_data_is_read(stores, inner):
@@ -52,11 +57,37 @@ def test_written_data_is_read(stores, inner):
     content = json.loads((stores.root / "queueEnds.json").read_text())
     assert content["queues"] == {"TopicA": {"0": 3, "1": 2}}
     ends = StoreManifest(Disk(), str(stores.root))
-    ends.load()
+    ends.load([])
     assert ends.found
     assert ends.queues == {"TopicA": {0: 3, 1: 2}}
     assert ends.damaged == [(100, 200)]
     assert ends.log_end == store.max_physical_offset
+
+
+def test_a_file_with_any_changed_bit_is_not_used_or_is_as_before(stores, inner, tmp_path):
+    """Nothing else in a store contradicts a wrong deletion: its messages would be ignored."""
+    store = stores.start()
+    store.put_message(inner())
+    store.delete_topics(["TopicA"])
+    stores.close(store)
+    path = stores.root / "queueEnds.json"
+    whole = path.read_bytes()
+    intact = StoreManifest(Disk(), str(stores.root))
+    intact.load([])
+    assert intact.deleted == {"TopicA": store.max_physical_offset}
+    for bit in range(8 * len(whole)):
+        changed = bytearray(whole)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        ends = StoreManifest(Disk(), str(stores.root))
+        ends.load([])
+        if ends.found:  # the name of the CRC has changed
+            assert bit // 8 < whole.index(b",")
+            assert (ends.bounds, ends.queues, ends.deleted) == (
+                *(intact.bounds, intact.queues, intact.deleted),
+            )
+        recorded = read_queue_ends(StoreDirectory(stores.root))
+        assert bool(recorded.problem) is not ends.found
 
 
 def test_state_below_the_start_of_the_log_is_dropped(stores, inner):
@@ -98,19 +129,19 @@ def test_a_required_full_scan_survives_a_kill_until_the_next_write(stores, inner
     store.write_manifest()
     store.manifest.require_full_scan()
     ends = StoreManifest(Disk(), str(stores.root))
-    ends.load()
+    ends.load([])
     assert ends.reread
     assert (ends.log_end, ends.queues) == (store.max_physical_offset, {"TopicA": {0: 1}})
     store.write_manifest()
     ends = StoreManifest(Disk(), str(stores.root))
-    ends.load()
+    ends.load([])
     assert not ends.reread
 
 
 def test_a_full_scan_required_before_the_first_write_leaves_everything_unknown(ends, tmp_path):
     ends.require_full_scan()
     again = StoreManifest(Disk(), str(tmp_path))
-    again.load()
+    again.load([])
     assert (again.reread, again.log_end, again.queues) == (True, -1, {})
     assert [again.size(kind) for kind in range(3)] == [0, 0, 0]
 
@@ -133,7 +164,7 @@ def test_a_file_with_a_value_of_another_type_is_used_or_ignored(tmp_path):
     def load(changed: object) -> None:
         (tmp_path / "queueEnds.json").write_text(json.dumps(changed))
         ends = StoreManifest(Disk(), str(tmp_path))
-        ends.load()
+        ends.load([])
         if not ends.found:
             assert (ends.queues, ends.damaged, ends.deleted, ends.log_end) == ({}, [], {}, -1)
 

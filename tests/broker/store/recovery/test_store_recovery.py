@@ -11,11 +11,11 @@ from broker.message.record import decode_record
 from broker.store.dispatch.reput import ReputService
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import check_record
+from broker.store.format.state import QUEUE_ENDS
 from broker.store.message_store import PutMessageStatus
 from broker.store.recovery import log_scan
 from broker.store.recovery.runs import encoded_run
 from broker.store.recovery.runs.run_dispatcher import DispatchedRun, RunDispatcher
-from broker.store.recovery.store_manifest import NAME as QUEUE_ENDS
 from broker.store.recovery.store_recovery import SYNC_FAILED
 from tests.support.killed_dispatch import Killed, killed_at_write
 
