@@ -12,6 +12,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Final
 
 from broker.common.java import INT32_MAX
@@ -233,10 +234,11 @@ class IndexFile:
         of_stamp = {stored: self._seconds(stored) for stored in set(store_timestamps)}
         numbers = [hashed % slots for hashed in hashes]
         with memoryview(mapping) as view, view[HEADER_SIZE : self._entries_at].cast("i") as table:
-            previous = [
-                entry if 0 < entry < count else 0
-                for entry in _big_endian(map(table.__getitem__, numbers))
-            ]
+            # itemgetter takes half the time of map, and returns a tuple only for two or more.
+            one = len(numbers) == 1
+            previous = _big_endian([table[numbers[0]]] if one else itemgetter(*numbers)(table))
+            if min(previous) < 0 or max(previous) >= count:  # slots of a damaged or killed file
+                previous = array("i", [entry if 0 < entry < count else 0 for entry in previous])
             if len(set(numbers)) != len(numbers):  # chains of entries that are added now
                 newest: dict[int, int] = {}
                 for place, number in enumerate(numbers):
