@@ -114,8 +114,9 @@ class RunOptions(Options):
         str | None, Option("--table", metavar="TABLE", help="Only this table of the job.")
     ] = None
     limit: Annotated[
-        int, Option("--limit", metavar="N", help="Print at most N rows.", parse=count)
-    ] = 10_000
+        int | None,
+        Option("--limit", metavar="N", help="Print at most N rows; default 10,000.", parse=count),
+    ] = None
     topic: Annotated[
         str | None,
         Option("--topic", "-t", metavar="TOPIC[,TOPIC]", help="Only these topics."),
@@ -196,7 +197,7 @@ def run(session: Session, given: RunOptions) -> None:
         out=given.out or "",
         format=given.form,
         table=given.table or "",
-        limit=given.limit,
+        limit=given.limit or execution.MAX_ROWS,
         topic=given.topic or "",
         since_ms=given.since,
         until_ms=given.until,
@@ -216,16 +217,17 @@ def run(session: Session, given: RunOptions) -> None:
             result = execution.run(request, bar.show)
     finally:
         bar.clear()
-    _show(session, found, result)
+    _show(session, found, result, asked=given.limit is not None)
     if given.plot is not None:
         draw(found.name, result.table.name, result.rows, given.plot)
         session.note(f"plot written to {given.plot}")
 
 
-def _show(session: Session, job: Job, result: Any) -> None:
+def _show(session: Session, job: Job, result: Any, *, asked: bool) -> None:
     view = WRITTEN if result.written else VIEWS[job.name, result.table.name]
     outcome = Outcome(
         truncated=result.truncated,
+        asked=asked,
         reason="there are more rows: --limit shows more, --out writes all",
     )
     damage = result.damages

@@ -92,13 +92,21 @@ def test_rows_have_exactly_the_documented_columns(
         assert set(row) == names | readable
 
 
+@pytest.mark.parametrize(("words", "status"), [(("--limit", "2"), 0), ((), 5)])
 def test_rows_beyond_the_limit_are_cut_and_reported(
-    mqadmin: Run, shared_session: Any, store_roots: dict[str, Path]
+    mqadmin: Run,
+    shared_session: Any,
+    store_roots: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    status: int,
 ) -> None:
+    """The result of a limit that was asked for is complete, as that of any list."""
+    monkeypatch.setattr(run, "MAX_ROWS", 2)
     root = str(store_roots["normal-stop-533"])
-    done = mqadmin("pipeline", "run", "traffic", "--store", root, "--limit", "2", "-o", "json")
+    done = mqadmin("pipeline", "run", "traffic", "--store", root, *words, "-o", "json")
     found = json.loads(done.out)
-    assert (len(found["items"]), found["truncated"], done.status) == (2, True, 5)
+    assert (len(found["items"]), found["truncated"], done.status) == (2, True, status)
 
 
 def test_damaged_regions_are_reported_once_with_status_5(
