@@ -70,7 +70,7 @@ class RemoteBrokerOffsetStore:
         self._group = group
         self._stored: dict[MessageQueue, int] = {}
         self._committed: set[MessageQueue] = set()  # since they were taken over
-        self._taken_over_ms: dict[MessageQueue, int] = {}  # on the monotonic clock
+        self._taken_over_ms: dict[MessageQueue, float] = {}  # on the monotonic clock
         self._in_flight: dict[str, set[asyncio.Task[None]]] = {}  # commits by broker name
 
     def offset_of_pull(self, queue: MessageQueue) -> int:
