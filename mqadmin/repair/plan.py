@@ -36,6 +36,8 @@ INDEX_KINDS: Final = frozenset(
 BEYOND_REPAIR: Final = frozenset(
     {"superseded", "order", "timestamp", "transaction", "topicUnknown"}
 )
+MAX_GAPS: Final = 65_536
+"""Missing files that a repair creates: 64 TiB of the default length; more are not of one store."""
 _FROM_LOG: Final = " with the queues the log knows of; permissions and attributes are defaults"
 _BLANK_LEAST: Final = 8
 _OWN_AT: Final = RECORD.offset("physicalOffset")
@@ -162,6 +164,13 @@ def _plan_files(plan: RepairPlan) -> None:
             _add_step(plan, "resize", file.path, detail, physical_offset=file.start + file.length)
     starts = {file.start for file in found.files}
     first = min(starts, default=0)
+    if (last - first) // found.size - len(starts) > MAX_GAPS:
+        far = next(file.path for file in reversed(found.files) if file.start == last)
+        raise StoreError(
+            f"{far}: more than {MAX_GAPS} files before it are missing, by its records or its name",
+            "move the file away if it is of another store; mqadmin store recover reads single files",
+            path=str(far),
+        )
     plan.gaps = [start for start in range(first, last, found.size) if start not in starts]
     for start in plan.gaps:
         _add_step(

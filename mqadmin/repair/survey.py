@@ -25,6 +25,13 @@ DEFAULT_FILE: Final = 1 << 30
 _WITNESSES: Final = 3
 
 
+class _Home(NamedTuple):
+    """The start of a file: by its records if there are ``witnesses``, else by its name."""
+
+    start: int
+    witnesses: int
+
+
 class Arrangement(NamedTuple):
     """The log's files with their correct starts; ``moved`` are those with a wrong name.
 
@@ -65,14 +72,14 @@ def arrange(store: StoreDirectory) -> Arrangement:
         configured = read_settings(store).number("mappedFileSizeCommitLog")
         configured = configured or read_queue_ends(store).file_sizes[0]
         size = max(size, configured or steps or (size if _is_usual(size) else DEFAULT_FILE))
+    homes = {file: _home(file, size) for file in files}
     placed: dict[int, LogFile] = {}
     strangers: list[tuple[int, LogFile]] = []
-    for file in files:
-        start = _home(file, size)
-        if start == file.start:
-            placed[start] = file
+    for file, home in homes.items():
+        if home.start == file.start or (home.witnesses == 1 and _keeps_name(file, size, homes)):
+            placed[file.start] = file
         else:
-            strangers.append((start, file))
+            strangers.append((home.start, file))
     moved: list[LogFile] = []
     doubles: list[LogFile] = []
     for start, file in strangers:
@@ -89,30 +96,54 @@ def _is_usual(length: int) -> bool:
     return length >= 4096 and length & (length - 1) == 0
 
 
-def _home(file: LogFile, size: int) -> int:
+def _keeps_name(file: LogFile, size: int, homes: dict[LogFile, _Home]) -> bool:
+    """Whether a file keeps the start of its name although its only record has another one.
+
+    The record may be damaged. It counts only if the name cannot be right, or if the file closes a
+    gap between the others or is a copy of another one.
+    """
+    others = {home.start: other for other, home in homes.items() if other != file}
+    if file.start in others or file.start % size:
+        return False
+    start = homes[file].start
+    if start in others:
+        return not _same_record(file, others[start])
+    return not min(others, default=start) < start < max(others, default=start)
+
+
+def _same_record(one: LogFile, other: LogFile) -> bool:
+    """Whether two files begin with the same record."""
+    with open_bytes(one.path) as mine, open_bytes(other.path) as theirs:
+        length = check_record(mine.data, 0, check_crc=False)
+        return bool(mine.data[:length] == theirs.data[:length])
+
+
+def _home(file: LogFile, size: int) -> _Home:
     """Return the start that the first records of a file show, else that of its name."""
+    by_name = _Home(file.start, 0)
     if file.length == 0:
-        return file.start
+        return by_name
     try:
-        return _reported_path(file, size)
+        return _reported_home(file, size) or by_name
     except StoreError:
-        return file.start  # the scan reports the unreadable file
+        return by_name  # the scan reports the unreadable file
 
 
-def _reported_path(file: LogFile, size: int) -> int:
+def _reported_home(file: LogFile, size: int) -> _Home | None:
     with open_bytes(file.path) as opened:
-        position = 0
-        home = -1
+        position = witnesses = 0
+        start = -1
         for _ in range(_WITNESSES):
             length = check_record(opened.data, position, check_crc=False)
             if length <= 0:
                 break
             recorded = own_offset(opened.data, position) - position
-            if home not in (-1, recorded):
-                return file.start
-            home = recorded
+            if start not in (-1, recorded):
+                return None
+            start = recorded
+            witnesses += 1
             position += length
-    return home if home >= 0 and home % size == 0 else file.start
+    return _Home(start, witnesses) if start >= 0 and start % size == 0 else None
 
 
 class Survey:

@@ -120,6 +120,20 @@ def test_a_missing_file_is_inserted_empty(made: MadeStore, plan) -> None:
     assert (found.gaps, found.patches) == ([4096], [])
 
 
+def test_a_file_of_a_log_far_away_is_named_before_memory_is_used(
+    made: MadeStore, plan, tmp_path: Path
+) -> None:
+    """Its records and its name agree, so it would take 2^38 files of no messages to reach it."""
+    far = MadeStore(tmp_path / "far", start=1 << 50)
+    far.put()
+    far.put()
+    far.write(spare=False)
+    name = file_name(1 << 50)
+    shutil.copy(far.root / "commitlog" / name, made.root / "commitlog" / name)
+    with pytest.raises(StoreError, match=f"{name}: more than 65536 files before it are missing"):
+        plan(made)
+
+
 def test_a_short_file_gets_the_length_of_the_others(made: MadeStore, plan) -> None:
     path = made.root / "commitlog" / file_name(4096)
     path.write_bytes(path.read_bytes()[:2000])

@@ -84,6 +84,49 @@ def test_records_that_disagree_do_not_move_a_file(made: MadeStore) -> None:
     assert (found.moved, found.doubles) == ([], [])
 
 
+@pytest.fixture
+def singles(tmp_path: Path) -> MadeStore:
+    """A store of four log files with one record each."""
+    store = MadeStore(tmp_path / "singles")
+    for _ in range(4):
+        store.put(body=bytes(3000))
+    store.write(spare=False)
+    assert [offset for offset, _ in store.places] == [0, 4096, 8192, 12288]
+    return store
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_damaged_offset_of_an_only_record_neither_moves_nor_drops_its_file(
+    singles: MadeStore, number: int
+) -> None:
+    """Whichever bit it is: the place may be another file's, or petabytes away."""
+    start = 4096 * number
+    path = log(singles, start)
+    whole = path.read_bytes()
+    for bit in range(64):
+        path.write_bytes(whole[:28] + (start ^ 1 << bit).to_bytes(8, "big") + whole[36:])
+        found = arrange(StoreDirectory(singles.root))
+        assert [file.path for file in found.files] == [log(singles, 4096 * n) for n in range(4)]
+        assert (found.moved, found.doubles) == ([], [])
+
+
+def test_only_records_place_swapped_misnamed_and_copied_files(singles: MadeStore) -> None:
+    other = singles.root / "other"
+    log(singles, 0).rename(other)
+    log(singles, 4096).rename(log(singles, 0))
+    other.rename(log(singles, 4096))
+    log(singles, 8192).rename(log(singles, 16384))
+    shutil.copy(log(singles, 12288), log(singles, 20480))
+    found = arrange(StoreDirectory(singles.root))
+    assert [(file.start, file.path) for file in found.files] == [
+        (0, log(singles, 4096)),
+        (4096, log(singles, 0)),
+        (8192, log(singles, 16384)),
+        (12288, log(singles, 12288)),
+    ]
+    assert [file.path for file in found.doubles] == [log(singles, 20480)]
+
+
 def test_the_length_is_that_of_most_files(made: MadeStore) -> None:
     path = log(made, 12288)
     path.write_bytes(path.read_bytes()[:1000])
