@@ -168,7 +168,7 @@ def _plan_files(plan: RepairPlan) -> None:
         far = next(file.path for file in reversed(found.files) if file.start == last)
         raise StoreError(
             f"{far}: more than {MAX_GAPS} files before it are missing, by its records or its name",
-            "move the file away if it is of another store; mqadmin store recover reads single files",
+            "if it is of another store, move it away; mqadmin store recover reads single files",
             path=str(far),
         )
     plan.gaps = [start for start in range(first, last, found.size) if start not in starts]

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE: Final = 1 << 30
 # Number of records at the start of a file that must agree on its start.
-_WITNESSES: Final = 3
+_MAX_RECORDS: Final = 3
 
 
 class _Home(NamedTuple):
-    """The start of a file: by its records if there are ``witnesses``, else by its name."""
+    """The start of a file: by its records if ``records`` of them agree, else by its name."""
 
     start: int
-    witnesses: int
+    records: int
 
 
 class Arrangement(NamedTuple):
@@ -76,7 +76,7 @@ def arrange(store: StoreDirectory) -> Arrangement:
     placed: dict[int, LogFile] = {}
     strangers: list[tuple[int, LogFile]] = []
     for file, home in homes.items():
-        if home.start == file.start or (home.witnesses == 1 and _keeps_name(file, size, homes)):
+        if home.start == file.start or (home.records == 1 and _keeps_name(file, size, homes)):
             placed[file.start] = file
         else:
             strangers.append((home.start, file))
@@ -112,7 +112,7 @@ def _keeps_name(file: LogFile, size: int, homes: dict[LogFile, _Home]) -> bool:
 
 
 def _same_record(one: LogFile, other: LogFile) -> bool:
-    """Whether two files begin with the same record."""
+    """Whether the first records of two files are equal."""
     with open_bytes(one.path) as mine, open_bytes(other.path) as theirs:
         length = check_record(mine.data, 0, check_crc=False)
         return bool(mine.data[:length] == theirs.data[:length])
@@ -131,9 +131,9 @@ def _home(file: LogFile, size: int) -> _Home:
 
 def _reported_home(file: LogFile, size: int) -> _Home | None:
     with open_bytes(file.path) as opened:
-        position = witnesses = 0
+        position = records = 0
         start = -1
-        for _ in range(_WITNESSES):
+        for _ in range(_MAX_RECORDS):
             length = check_record(opened.data, position, check_crc=False)
             if length <= 0:
                 break
@@ -141,9 +141,9 @@ def _reported_home(file: LogFile, size: int) -> _Home | None:
             if start not in (-1, recorded):
                 return None
             start = recorded
-            witnesses += 1
+            records += 1
             position += length
-    return _Home(start, witnesses) if start >= 0 and start % size == 0 else None
+    return _Home(start, records) if start >= 0 and start % size == 0 else None
 
 
 class Survey:

@@ -5,6 +5,7 @@
 
 import asyncio
 import logging
+import math
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Protocol
@@ -23,7 +24,7 @@ BACKUP_SUFFIX = ".bak"
 MAX_IN_FLIGHT = 64
 """Commits to one broker at a time."""
 TAKE_OVER_MS = 60_000
-"""As long a former owner may still commit: until its next rebalance and persist, with retries."""
+"""Time after a take-over in which the former owner may commit: its next rebalance and persist."""
 
 
 class OffsetStore(Protocol):
@@ -86,9 +87,9 @@ class RemoteBrokerOffsetStore:
     async def resume(self, queue: MessageQueue) -> int | None:
         """Ask the broker; the offset is not committed before it has changed.
 
-        The former owner of the queue may commit more until it gives it up, or, when the queue was
-        here before, less. Offset 0 is committed: a Java broker also answers it for a queue without
-        offset, for which a later start may be another.
+        Until the former owner of the queue gives it up, it may commit a higher offset, which stays,
+        or a lower one, see :meth:`persist`. Offset 0 is committed: a Java broker also returns it
+        for a queue without offset, for which a later start may be another.
         """
         self.table.remove(queue)  # frozen if it was moved
         self._stored.pop(queue, None)
@@ -103,6 +104,8 @@ class RemoteBrokerOffsetStore:
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Store the offsets on the brokers; failures are logged and repeated next time.
+
+        Of a queue taken over just now, an unchanged offset is only compared with the broker's.
 
         All brokers get them at the same time. Each has the time of two requests for all its
         queues, so that one that does not respond delays a shutdown once.
@@ -128,15 +131,15 @@ class RemoteBrokerOffsetStore:
 
     def _unconfirmed(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Return the queues whose offsets the brokers may not have: changed or just taken over."""
-        now_ms = self._instance.clock.monotonic_ms()
-        for queue, since_ms in list(self._taken_over_ms.items()):
-            if now_ms - since_ms > TAKE_OVER_MS:
-                del self._taken_over_ms[queue]
+        since_ms = self._instance.clock.monotonic_ms() - TAKE_OVER_MS
         return [
             queue
             for queue in queues
             if (offset := self.table.get(queue)) is not None
-            and (self._stored.get(queue) != offset or queue in self._taken_over_ms)
+            and (
+                self._stored.get(queue) != offset
+                or self._taken_over_ms.get(queue, -math.inf) >= since_ms
+            )
         ]
 
     async def _confirm(self, broker_name: str, queues: Collection[MessageQueue]) -> None:

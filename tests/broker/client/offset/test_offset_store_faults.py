@@ -31,6 +31,11 @@ def persist(store: LocalFileOffsetStore) -> None:
     asyncio.run(store.persist(QUEUES))
 
 
+def remote_store(cluster: FakeCluster) -> RemoteBrokerOffsetStore:
+    instance = MQClientInstance(cluster.config(), clock=cluster.clock, transport=cluster.transport)
+    return RemoteBrokerOffsetStore(instance, "g")
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
 def test_a_write_that_fails_leaves_the_offsets_of_before(
@@ -111,10 +116,7 @@ def test_brokers_hold_the_latest_offset_after_any_failures(rng: Random) -> None:
     broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         model: dict[MessageQueue, int] = {}
         for _ in range(100):
             queue = rng.choice(QUEUES)
@@ -138,10 +140,7 @@ def test_an_offset_that_the_broker_confirmed_is_not_sent_again() -> None:
     broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         store.table.update(QUEUES[0], 5)
         for _ in range(3):
             await store.persist(QUEUES)
@@ -187,10 +186,7 @@ def test_the_first_commits_of_a_topic_do_not_replace_each_other() -> None:
     broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         SeveralThreads(broker, slow=QUEUES[1])
         for queue in QUEUES:
             store.table.update(queue, 32)
@@ -207,10 +203,7 @@ def test_offsets_are_read_back_after_the_commits_of_an_earlier_round() -> None:
     broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         threads = SeveralThreads(broker, slow=QUEUES[0])
         store.table.update(QUEUES[0], 3)
         periodic = asyncio.ensure_future(store.persist(QUEUES))
@@ -232,10 +225,7 @@ def test_a_round_sends_no_offset_that_another_one_has_replaced() -> None:
     many = [MessageQueue("T", "broker-a", number) for number in range(100)]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         for queue in many:
             store.table.update(queue, 3)
         periodic = asyncio.ensure_future(store.persist(many))
@@ -257,10 +247,7 @@ def test_a_released_queue_is_committed_even_if_its_offset_was_confirmed() -> Non
     broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         store.table.update(QUEUES[0], 5)
         await store.persist(QUEUES)
         broker.offsets["g", QUEUES[0]] = 3
@@ -277,10 +264,7 @@ def test_a_queue_that_was_only_taken_over_is_not_committed() -> None:
     broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         broker.offsets["g", QUEUES[0]] = 10
         assert await store.resume(QUEUES[0]) == 10
         assert store.offset_of_pull(QUEUES[0]) == 0
@@ -305,10 +289,7 @@ def test_a_lower_commit_of_the_former_owner_is_replaced(changed: bool) -> None:
     broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         broker.offsets["g", QUEUES[0]] = 20
         assert await store.resume(QUEUES[0]) == 20
         if changed:
@@ -332,10 +313,7 @@ def test_offset_0_of_a_queue_that_was_taken_over_is_committed() -> None:
     broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         broker.offsets["g", QUEUES[0]] = 0
         assert await store.resume(QUEUES[0]) == 0
         broker.offsets.clear()
@@ -355,10 +333,7 @@ def test_a_hung_broker_delays_a_persist_once_and_is_reported_once(
     many = [MessageQueue("T", "broker-a", number) for number in range(200)]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         for queue in (*many, other):
             store.table.update(queue, 5)
         assert await store.read(other) is None
@@ -384,10 +359,7 @@ def test_a_released_queue_is_committed_again_when_it_returns() -> None:
     broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         store.table.update(QUEUES[0], 5)
         await store.release(QUEUES[:1])
         assert broker.offsets["g", QUEUES[0]] == 5
@@ -406,10 +378,7 @@ def test_a_released_queue_is_committed_once() -> None:
     broker = cluster.brokers["broker-a"]
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
-        store = RemoteBrokerOffsetStore(instance, "g")
+        store = remote_store(cluster)
         for queue in QUEUES:
             store.table.update(queue, 5)
         broker.scripts[COMMIT] = lambda command: response(
@@ -435,10 +404,7 @@ def test_a_refused_read_is_an_error_and_not_a_missing_offset(code: int) -> None:
     )
 
     async def main() -> None:
-        instance = MQClientInstance(
-            cluster.config(), clock=cluster.clock, transport=cluster.transport
-        )
         with pytest.raises(BrokerError, match="sick"):
-            await RemoteBrokerOffsetStore(instance, "g").read(QUEUES[0])
+            await remote_store(cluster).read(QUEUES[0])
 
     run_virtual(main(), cluster.clock)
