@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 
 from broker.common.address import connect_refused, lookup_name, parse_address
 from broker.common.clock import Clock
-from broker.errors import ConnectError, RequestTimeoutError, RocketMQError
+from broker.errors import ConnectError, RequestTimeoutError, RocketMQError, SendRequestError
 from broker.remoting.connection import Connection
 from broker.remoting.endpoint import Endpoint, Handler
 from broker.remoting.limits import CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, EndpointLimits
@@ -92,6 +92,14 @@ class RemotingClient(Endpoint):
         seen = connection.received
         try:
             return await connection.call(command, max(left_ms, 1.0))
+        except SendRequestError as error:
+            if not connection.received:
+                error.hint = (
+                    "does the peer accept TLS only?"
+                    if self.tls is None
+                    else "does the peer require a client certificate that it trusts?"
+                )
+            raise
         except RequestTimeoutError:
             if connection.received == seen:
                 self._forget(address, connection)

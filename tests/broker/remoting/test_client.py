@@ -92,6 +92,21 @@ def test_a_call_on_a_connection_that_breaks_fails_and_is_not_repeated(run) -> No
     run(main())
 
 
+def test_a_peer_that_closes_before_its_first_answer_may_accept_tls_only(run) -> None:
+    async def main() -> None:
+        server, address = await serve({1: echo, 2: lambda peer, _: peer.abort()})
+        for asked, hint in (((2,), "does the peer accept TLS only?"), ((1, 2), "")):
+            client = RemotingClient()
+            with pytest.raises(SendRequestError) as caught:
+                for code in asked:
+                    await client.call(address, request(code))
+            assert caught.value.hint == hint
+            await client.close()
+        await server.close()
+
+    run(main())
+
+
 def test_a_timeout_closes_a_silent_peers_connection_but_not_a_busy_ones(run) -> None:
     async def main() -> None:
         server, address = await serve({1: echo, 2: lambda *_: None})
