@@ -176,6 +176,11 @@ def byte_rate_text(value: float) -> str:
     return f"{size_text(value)}/s"
 
 
+def megabyte_rate_text(value: float) -> str:
+    """Return megabytes (10^6 bytes) per second: ``1.5 MB/s``."""
+    return f"{value:.3f} MB/s" if value < 10 else f"{value:.0f} MB/s"
+
+
 def share_text(value: float) -> str:
     """Return a share of 0 to 1 in percent: ``62%``."""
     return f"{value:.0%}"
@@ -191,6 +196,7 @@ def byte_hour_rate_text(value: float) -> str:
 _BY_SUFFIX: tuple[tuple[str, Callable[[float], str]], ...] = (
     ("Ms", millis_text),
     ("Seconds", seconds_text),
+    ("megabytesPerSecond", megabyte_rate_text),
     ("bytesPerSecond", byte_rate_text),
     ("bytesPerHour", byte_hour_rate_text),
     ("Bytes", size_text),

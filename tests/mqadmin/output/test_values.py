@@ -235,6 +235,8 @@ def test_a_quantity_has_its_unit(write: Callable[[float], str], value: float, te
         ("averageBytes", 2048.0, "2.0 KiB"),
         ("bodySize", 5, "5 B"),
         ("bytesPerSecond", 2048, "2.0 KiB/s"),
+        ("megabytesPerSecond", 0.941, "0.941 MB/s"),
+        ("megabytesPerSecond", 1234.5, "1234 MB/s"),
         ("bytesPerHour", 2048, "2.0 KiB/h"),
         ("commitLogDiskRatio", 0.471, "47%"),
     ],
