@@ -110,7 +110,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"broker.server", "broker.server.standalone", "broker.remoting", "broker.store"},
     # Fixtures for the tests of other projects: a broker and its clients in one process.
     "broker.testing": CORE | WIRE | {"broker.client", "broker.server", "broker.server.standalone"},
-    "broker.__main__": {"broker", "broker.server", "broker.server.startup"},
+    "broker.__main__": {
+        "broker",
+        "broker.namesrv",
+        "broker.namesrv.startup",
+        "broker.server",
+        "broker.server.startup",
+    },
     "mqadmin": {"broker"},
     "mqadmin.output": {"mqadmin.safe_text"},
     # Text of messages made safe: one for the printer and for exports written to files.
@@ -307,6 +313,7 @@ LOCAL_IMPORTS: dict[str, str] = {
 
 # Modules that decide which others a run loads: the only ones that import whole layers locally.
 SEAMS: dict[str, str] = {
+    "broker.__main__": "the program, once SIGINT ends the process without a traceback",
     "broker.namesrv.startup": "usage errors, --print-config: without the server",
     "broker.server.startup": "the role of the process; usage errors, --print-config: without it",
     "mqadmin.app": "parser of the command line, completion or --version",
