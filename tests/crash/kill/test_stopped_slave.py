@@ -38,7 +38,7 @@ class Tool:
         """The exit status and the JSON output of a command."""
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "mqadmin", "-n", self._namesrv, "--timeout", "10s"),
+                *(sys.executable, "-m", "mqadmin", "-n", self._namesrv, "--timeout", "3s"),
                 *(*words, "-o", "json"),
             ],
             capture_output=True,

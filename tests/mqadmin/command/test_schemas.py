@@ -144,7 +144,7 @@ LINES = [
     "topic stats",
     "topic stats orders",
     "topic top --once",
-    "consumer doctor",
+    "consumer doctor --timeout 2s",  # a client that the fixture connects does not answer
     "java list",
     "broker config set broker-a brokerPermission=6 --yes",
     "broker config diff",
