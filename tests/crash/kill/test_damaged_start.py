@@ -86,6 +86,11 @@ def newest(store: Path) -> Path:
     return [path for path in files(store, "consumequeue") if has_units(path)][-1]
 
 
+def newest_index(store: Path) -> Path:
+    """The last IndexFile, with entries in it: a kill may leave an empty one."""
+    return [path for path in files(store, "index") if any(path.read_bytes()[:40])][-1]
+
+
 def empty(path: Path) -> None:
     path.write_bytes(b"")
 
@@ -118,8 +123,8 @@ DERIVED: list[tuple[str, Callable[[Path], Path], Callable[[Path], None]]] = [
         for corruption in (empty, shorten, Path.unlink)
     ),
     ("consumequeue-newest", newest, Path.unlink),
-    ("index-header", lambda store: files(store, "index")[-1], flip_header),
-    ("index-entries", lambda store: files(store, "index")[-1], flip_entries),
+    ("index-header", newest_index, flip_header),
+    ("index-entries", newest_index, flip_entries),
     ("checkpoint", lambda store: store / "checkpoint", Path.unlink),
     ("checkpoint-empty", lambda store: store / "checkpoint", empty),
     ("topics", lambda store: store / "config/topics.json", garbage),
