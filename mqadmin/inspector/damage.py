@@ -56,7 +56,7 @@ LOG_KINDS: Final[dict[str, DamageKind]] = {
     ),
     "name": DamageKind(
         "the name of a file is not the offset of its first record",
-        "move the file away: a broker does not start with it",
+        "a broker does not start with it: mqadmin store repair puts a file of the log in its place",
     ),
     "unreadable": DamageKind("a file cannot be read", "check permissions and the disk"),
 }

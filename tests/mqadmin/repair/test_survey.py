@@ -56,6 +56,26 @@ def test_a_file_with_a_wrong_name_is_placed_by_its_records(made: MadeStore) -> N
     assert [file.path for file in found.moved] == [log(made, 40960)]
 
 
+@pytest.mark.parametrize("name", [file_name(4096)[1:], f"{file_name(4096)}.bak", "lost"])
+def test_a_file_without_an_offset_as_name_closes_a_gap(made: MadeStore, name: str) -> None:
+    path = log(made, 4096).rename(made.root / "commitlog" / name)
+    found = arrange(StoreDirectory(made.root))
+    assert [file.start for file in found.files] == [0, 4096, 8192, 12288]
+    assert [file.path for file in found.moved] == [path]
+
+
+@pytest.mark.parametrize("start", [0, 4096, 12288])
+def test_a_copy_without_an_offset_as_name_changes_nothing(made: MadeStore, start: int) -> None:
+    path = made.root / "commitlog" / "copy"
+    if start == 4096:
+        shutil.copy(log(made, start), path)
+    else:
+        log(made, start).rename(path)  # at either end of the log it may be a file of the past
+    found = arrange(StoreDirectory(made.root))
+    assert path not in [file.path for file in found.files]
+    assert found.moved == []
+
+
 def test_swapped_files_are_placed_by_their_records(made: MadeStore) -> None:
     other = made.root / "other"
     log(made, 4096).rename(other)
@@ -174,6 +194,18 @@ def test_a_sound_log_is_one_extent(made: MadeStore, surveyed) -> None:
     assert found.good == [(0, made.end)]
     assert (found.end, found.records) == (made.end, 60)
     assert (found.torn, found.timeless) == ([], {})
+    assert found.bad_parts(0, made.end) == []
+
+
+@pytest.mark.parametrize("size", [1, 20, 5000])
+def test_bytes_past_the_start_of_the_next_file_are_no_part_of_the_log(
+    made: MadeStore, surveyed, size: int
+) -> None:
+    for start in (0, 8192):
+        with log(made, start).open("ab") as file:
+            file.write(b"x" * size)
+    found = surveyed(made.root)
+    assert found.good == [(0, made.end)]
     assert found.bad_parts(0, made.end) == []
 
 
