@@ -201,9 +201,8 @@ def test_a_sound_log_is_one_extent(made: MadeStore, surveyed) -> None:
 def test_bytes_past_the_start_of_the_next_file_are_no_part_of_the_log(
     made: MadeStore, surveyed, size: int
 ) -> None:
-    for start in (0, 8192):
-        with log(made, start).open("ab") as file:
-            file.write(b"x" * size)
+    with log(made, 4096).open("ab") as file:
+        file.write(b"x" * size)
     found = surveyed(made.root)
     assert found.good == [(0, made.end)]
     assert found.bad_parts(0, made.end) == []
