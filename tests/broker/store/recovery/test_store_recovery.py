@@ -115,6 +115,24 @@ def test_a_lost_queue_comes_back(stores, filled, gone):
     assert len(store.query_message("TopicA", "k5", 9, 0, 1 << 62).buffers) == 1
 
 
+def test_a_queue_of_a_killed_java_broker_whose_first_file_is_lost_comes_back(stores, inner):
+    """Without a list of queue ends the file may as well have expired."""
+    store = stores.start()
+    for n in range(60):
+        stores.clock.advance(1000)
+        store.put_message(inner(queue_id=n % 2, body=b"%04d" % n * 60))
+    stores.close(store)
+    (stores.root / QUEUE_ENDS).unlink()
+    files = sorted((stores.root / "consumequeue" / "TopicA" / "1").iterdir())
+    assert len(files) == 2
+    files[0].unlink()
+    now = stores.clock.now_ms()
+    crash(stores, physic_msg_timestamp=now, logics_msg_timestamp=now)
+    store = stores.start()
+    assert numbers(store) == {n: (n % 2, n // 2) for n in range(60)}
+    assert any("killed in another broker" in note for note in store.report.notes)
+
+
 def test_all_derived_files_come_back(stores, filled):
     shutil.rmtree(stores.root / "consumequeue")
     shutil.rmtree(stores.root / "index")
