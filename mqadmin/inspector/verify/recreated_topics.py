@@ -22,7 +22,8 @@ class Recreations:
         self.deleted = dict(self._recorded)
         for topic, end in queues.restarts.items():
             self._raise(topic, end)
-        self._restarted: set[str] = set()
+        # topic -> physical offset of the last record of the earliest run before a restart
+        self._restarts: dict[str, int] = {}
         # topic -> first physical offset of a good unit, or of a record without its unit
         self._firsts: dict[str, int] = {}
         # (topic, queue id) -> see _end_from_zero
@@ -36,8 +37,10 @@ class Recreations:
         self.note_first(queue.topic, first)
         end = _end_from_zero(queue.runs)
         self._ends[queue.topic, queue.queue_id] = end
-        if any(_is_restart(run, state, first, end) for run in queue.runs):
-            self._restarted.add(queue.topic)
+        for run in queue.runs:
+            if _is_restart(run, state, first, end):
+                known = self._restarts.get(queue.topic, run.last_physical)
+                self._restarts[queue.topic] = min(known, run.last_physical)
 
     def note_first(self, topic: str, physical_offset: int) -> None:
         """Add a record that is not of a deleted topic."""
@@ -52,7 +55,10 @@ class Recreations:
             return False
         if first < NO_UNIT:
             end = self._ends[queue.topic, queue.queue_id]
-            found = _is_restart(run, state, first, end)
+            # A topic is deleted with all its queues. One record before the first good unit of its
+            # queue and behind that of another one has a damaged queue id.
+            is_whole = run.last_physical < self._firsts[queue.topic]
+            found = is_whole and _is_restart(run, state, first, end)
         else:
             found = run.last_physical < self._recreated_at(queue.topic)
         return self._take(queue.topic, run.last_physical, run.records, found=found)
@@ -70,9 +76,10 @@ class Recreations:
 
     def _recreated_at(self, topic: str) -> int:
         """Return the offset below which records without units are of a deleted topic, else -1."""
-        if _raw(topic) in self._recorded or topic not in self._restarted:
+        if _raw(topic) in self._recorded or topic not in self._restarts:
             return -1  # a recorded deletion is exact, see ``deleted``
-        return self._firsts[topic]
+        first = self._firsts[topic]
+        return first if self._restarts[topic] < first else -1
 
 
 def _raw(topic: str) -> bytes:

@@ -97,3 +97,14 @@ def test_a_queue_returns_its_next_offset(accept, taken, queue):
     accept(300, 9)
     accept(400, 4)
     assert taken == [(300, 3, False), (400, 4, True)]
+
+
+def test_a_record_with_its_unit_has_the_right_offset(accept, taken, queue):
+    """A repaired store: the messages before it are lost, and filler units stand for them."""
+    queue.append(0, 0, 100, 7)
+    for number in (1, 2, 3):
+        queue.append(number, 1000, 100, 7)
+    accept(0, 0)
+    accept(1000, 3)
+    accept.finish(something_lost=False)
+    assert taken == [(0, 0, True), (1000, 3, True)]

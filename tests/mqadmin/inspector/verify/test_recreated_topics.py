@@ -57,6 +57,24 @@ def test_a_unit_of_a_deleted_record_is_reported(tmp_path, check) -> None:
     assert result.mismatches == []
 
 
+@pytest.mark.parametrize("moved", [1, 2, 3])
+def test_a_damaged_queue_id_is_not_a_deletion(tmp_path, check, moved: int) -> None:
+    """The record is older than all others of the queue to which it seems to belong."""
+    store = MadeStore(tmp_path / "store", file_size=16384)
+    for queue_id in (0, 1):
+        for _ in range(4):
+            store.put("Later", queue_id)
+    store.write_all()
+    path = store.root / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[store.places[moved][0] + 15] = 1  # the last byte of queueId
+    path.write_bytes(data)
+    found, result = check(store.root)
+    assert result.summary.before_recreation == 0
+    assert result.deleted == {}
+    assert "unit" in [one.kind for one in found]
+
+
 # ---- the decision
 
 
