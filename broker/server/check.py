@@ -1,15 +1,17 @@
 """``mqbroker --check``: check whether this store can be opened; read-only, starts nothing.
 
-It checks the directory and its lock, the file lengths against the settings, and the files of
-``config/``. It does not read messages: ``mqadmin store inspect --summary`` does that.
+It checks the directory and its lock, the file lengths against the settings, the names of the
+CommitLog files against their first records, and the files of ``config/``. It does not read
+messages: ``mqadmin store inspect --summary`` does that.
 """
 
 import fcntl
+import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from broker.errors import StoreError, StoreLockedError
 from broker.server.role.role_state import RoleFile
@@ -34,6 +36,7 @@ from broker.store.format.state import (
 )
 from broker.store.logfile.disk import Disk, list_files
 from broker.store.message_store import MessageStore
+from broker.store.recovery.moved_files import moved, recorded_start
 
 DECODERS: dict[str, Callable[[str], object]] = {
     files.TOPICS: files.decode_topics,
@@ -91,6 +94,7 @@ def _check_store(config: MessageStoreConfig) -> Iterator[str]:
         yield from _check_lengths(kind, refusal)
     if refusal is not None:
         raise refusal
+    yield from _check_places(config)
     yield from check_configuration_files(config, disk)
 
 
@@ -199,6 +203,25 @@ def _check_lengths(kind: _Kind, refusal: StoreError | None) -> Iterator[str]:
             )
         yield f"{path}: {length} bytes long instead of {wanted}, the start repairs it"
     yield f"{kind.name}: {len(lengths)} files of {wanted} bytes"
+
+
+def _check_places(config: MessageStoreConfig) -> Iterator[str]:
+    """Report missing CommitLog files; StoreError for one with the records of another."""
+    folder = Path(config.commit_log_folder)
+    paths = [path for path in sorted(folder.glob("*")) if path.name.isdecimal()]
+    end = -1
+    for path in paths:
+        size = path.stat().st_size
+        if not size:
+            continue
+        if 0 <= end < int(path.name):
+            missing = int(path.name) - end
+            yield f"{path}: no file has the {missing} bytes before it: their messages are lost"
+        end = int(path.name) + size
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            start = recorded_start(cast("bytes", data), size)
+        if start is not None and start != int(path.name):
+            raise moved(str(path), start)
 
 
 def check_configuration_files(config: MessageStoreConfig, disk: Disk) -> Iterator[str]:

@@ -11,6 +11,7 @@ from broker.remoting.process import daemon
 from broker.server.check import check_store
 from broker.store.config import MessageStoreConfig
 from broker.store.logfile.disk import Disk
+from tests.support.made_store import MadeStore
 
 GOOD = '{"topicConfigTable":{"T":{"topicName":"T"}}}'
 
@@ -169,3 +170,21 @@ def test_offsets_of_light_queues_are_checked_if_the_start_reads_them(store: Path
     assert lines(store) == []
     with pytest.raises(StoreError, match=r"lmqConsumerOffset\.json"):
         lines(store, enable_lmq=True)
+
+
+def test_misplaced_and_missing_log_files_are_named(tmp_path: Path) -> None:
+    made = MadeStore(tmp_path / "store")
+    for _ in range(60):
+        made.put()
+    made.write(spare=False)
+    log = made.root / "commitlog"
+    sizes = {"mapped_file_size_commit_log": 4096, "mapped_file_size_consume_queue": 600}
+    assert not [line for line in lines(made.root, **sizes) if "no file has" in line]
+    lost = (log / f"{4096:020d}").rename(tmp_path / "lost")
+    found = [line for line in lines(made.root, **sizes) if "no file has" in line]
+    assert found == [
+        f"{log}/{8192:020d}: no file has the 4096 bytes before it: their messages are lost"
+    ]
+    lost.rename(log / f"{1 << 40:020d}")
+    with pytest.raises(StoreError, match="records are those of physical offset 4096"):
+        lines(made.root, **sizes)

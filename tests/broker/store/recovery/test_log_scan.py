@@ -281,6 +281,31 @@ def test_a_wrong_physical_offset_ends_the_log_if_sectors_may_be_missing(stores, 
     assert readable(store) == list(range(MESSAGES - 1))
 
 
+@pytest.mark.parametrize("crashed", [False, True])
+@pytest.mark.parametrize("number", [1, -1])
+def test_a_log_file_renamed_to_a_place_past_the_end_is_not_removed(
+    stores, killed, crashed: bool, number: int
+):
+    folder = stores.root / "commitlog"
+    if not crashed:
+        stores.close(stores.start())
+    path = sorted(path for path in folder.iterdir() if any(path.read_bytes()))[number]
+    moved = path.rename(folder / f"{1 << 40:020d}")
+    with pytest.raises(StoreError, match=rf"records are those of physical offset {int(path.name)}"):
+        stores.load()
+    moved.rename(path)
+    assert readable(stores.start()) == list(range(MESSAGES))
+
+
+def test_a_copy_of_a_log_file_past_the_end_is_removed(stores, killed):
+    """The log has its records."""
+    folder = stores.root / "commitlog"
+    copied = folder / f"{1 << 40:020d}"
+    shutil.copy(min(folder.iterdir()), copied)
+    assert readable(stores.start()) == list(range(MESSAGES))
+    assert not copied.exists()
+
+
 def test_a_renamed_log_file_is_refused_and_left_unchanged(stores, killed):
     """All of its records have another physical offset: none may be hidden or removed."""
     folder = stores.root / "commitlog"
