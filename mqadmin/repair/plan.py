@@ -548,10 +548,11 @@ def _readable(path: Path) -> bool:
             return False
         if path.name.startswith("timercheck"):
             return len(data) > 0
-        decode_file(path.name.removesuffix(BACKUP), data)
+        name = path.name.removesuffix(BACKUP)
+        values = decode_file(name, data)
     except (StoreError, RemoteProtocolError):
         return False
-    return True
+    return name != config.TOPICS or isinstance(values.get("topicConfigTable"), dict)
 
 
 def _is_misplaced(path: Path) -> bool:
