@@ -64,9 +64,9 @@ def _data_end(fd: int, size: int) -> int:
 
 @contextmanager
 def open_bytes(
-    path: Path, *, sequential: bool = False, follow: bool = False, size: int | None = None
+    path: Path, *, sequential: bool = False, follow: bool = False
 ) -> Iterator[FileBytes]:
-    """Open a file for reading, or its first ``size`` bytes; StoreError if that fails.
+    """Open a file for reading; StoreError if that fails.
 
     ``sequential`` advises the kernel that the file is read from start to end. With ``follow`` a
     small file is mapped too: later writes of a broker show in its bytes.
@@ -75,8 +75,7 @@ def open_bytes(
     fd = -1
     try:
         fd = _open(path)
-        length = os.fstat(fd).st_size
-        size = length if size is None else min(size, length)
+        size = os.fstat(fd).st_size
         if size <= (0 if follow else READ_WHOLE_BYTES):
             data = _read(fd, size)
             file = FileBytes(path, data, len(data))

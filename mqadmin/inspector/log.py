@@ -95,10 +95,9 @@ class LogWalk:
         compiled: bool = False,
     ) -> None:
         self._store = store
-        files = store.log_files()
-        self._lengths = [file.length for file in files]
-        self._usual_length = max(self._lengths, key=self._lengths.count, default=0)
-        self._files = _without_excess(files, self._usual_length)
+        self._files = store.log_files()
+        lengths = [file.length for file in self._files]
+        self._usual_length = max(lengths, key=lengths.count, default=0)
         self._start = start
         self._stop = stop
         self._check_crc = check_crc
@@ -130,9 +129,7 @@ class LogWalk:
             scanning = True
             while scanning:
                 try:
-                    shortened = file.length < self._lengths[number]
-                    size = file.length if shortened else None
-                    with open_bytes(file.path, sequential=True, size=size) as opened:
+                    with open_bytes(file.path, sequential=True) as opened:
                         continues = yield from self._opened(file, opened, number)
                 except StoreError as error:
                     yield LogItem(FileBytes(file.path, b"", 0), damage=_unreadable(file, error))
@@ -176,15 +173,14 @@ class LogWalk:
                     length=gap,
                 )
                 yield LogItem(FileBytes(file.path, b"", 0), damage=row)
-        length = self._lengths[number]
-        if length != whole or not length:
-            shown = f"has {length} bytes" if length else "is empty"
+        if file.length != whole or not file.length:
+            shown = f"has {file.length} bytes" if file.length else "is empty"
             row = found(
                 "fileSize",
                 str(file.path),
                 f"the file {shown}, the others have {whole}" if whole else "the file is empty",
-                physical_offset=file.start + min(length, whole),
-                length=abs(whole - length),
+                physical_offset=file.start + min(file.length, whole),
+                length=abs(whole - file.length),
                 severity=WARNING,
             )
             yield LogItem(FileBytes(file.path, b"", 0), damage=row)
@@ -324,20 +320,6 @@ class LogWalk:
             if position >= len(now):
                 return False
             return check_record(now.data, position, check_crc=self._check_crc) >= 0
-
-
-def _without_excess(files: list[LogFile], usual: int) -> list[LogFile]:
-    """Return the files, without the bytes of one that are past the start of the next.
-
-    Such bytes are no part of the log: readers find a position by the names of the files.
-    """
-    starts = {file.start for file in files}
-    return [
-        file._replace(length=usual)
-        if file.length > usual and file.start + usual in starts
-        else file
-        for file in files
-    ]
 
 
 def _end_of(item: LogRecord | Damage) -> int:

@@ -13,8 +13,7 @@ neither                             the offset is accepted if enough log space p
                                     record for the missing ones, else it is corrupt
 ==================================  ===========================================================
 
-Offset 0 is always accepted: the topic was deleted and recreated. So is the offset of a record to
-which the unit at this queue offset points: in a repaired store records before it may be lost.
+Offset 0 is always accepted: the topic was deleted and recreated.
 
 **Source:** no Java counterpart; RocketMQ trusts every offset and overwrites or loses neighbouring
 units.
@@ -80,8 +79,7 @@ class QueueOffsetValidator:
         """
         for queue in list(self._deferred):
             request, code = self._deferred.pop(queue)
-            lost = something_lost or self._end_before(queue) < log_min
-            if _has_unit(request) or (lost and self._has_space(request)):
+            if (something_lost or self._end_before(queue) < log_min) and self._has_space(request):
                 self._append(request, code)
             else:
                 self._mismatched(request, code, self._expected[queue])
@@ -89,8 +87,9 @@ class QueueOffsetValidator:
     def _resolve(self, queue: ConsumeQueue, following: int) -> None:
         request, code = self._deferred.pop(queue)
         expected = self._expected[queue]
-        is_valid = following == request.queue_offset + 1 or _has_unit(request)
-        if not is_valid and (following == expected + 1 or not self._has_space(request)):
+        if following != request.queue_offset + 1 and (
+            following == expected + 1 or not self._has_space(request)
+        ):
             self._mismatched(request, code, expected)
             self._expected[queue] = expected + 1
         else:
@@ -116,12 +115,6 @@ class QueueOffsetValidator:
         expected = self._expected[queue]
         before = queue.unit(expected - 1) if expected > 0 else None
         return before[0] + before[1] if before is not None else 0
-
-
-def _has_unit(request: DispatchRequest) -> bool:
-    """Whether the queue has a unit of the record at the record's queue offset."""
-    unit = request.queue.unit(request.queue_offset)
-    return unit is not None and unit[:2] == (request.physical_offset, request.size)
 
 
 def _next_of(queue: ConsumeQueue, request: DispatchRequest) -> int:

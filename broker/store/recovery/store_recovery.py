@@ -60,7 +60,6 @@ from broker.store.logfile.mapped_file import NOWHERE
 from broker.store.recovery.consume_queue_validator import MAX_NOTES, ConsumeQueueValidator
 from broker.store.recovery.index_repairer import IndexRepairer
 from broker.store.recovery.log_scan import LogScan
-from broker.store.recovery.moved_files import refuse_lost_files
 from broker.store.recovery.queue_type import QueueTypeResolver
 from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import FoundDamage, RecoveryReport
@@ -478,7 +477,6 @@ class Recovery:
     # --- after the scan -----------------------------------------------------------------------
 
     def _cut(self, end: int) -> None:
-        refuse_lost_files(self._log_files, end)
         self._log_files.open_at(end, self._scan.last_timestamp or self._timestamp_before(end))
         if not self.report.clean:
             # Bytes of a dropped record stay dropped: a start after a clean stop checks less, and

@@ -245,19 +245,17 @@ class Queue:
 def usual_lengths(store: StoreDirectory) -> dict[str, int]:
     """Return the most common file length of "classic" and "batch" queues, 0 without files.
 
-    A broker uses one length for all queues, a multiple of the unit, and does not load files of
-    another length.
+    A broker uses one length for all queues and does not load files of another length.
     """
     lengths: dict[str, list[int]] = {"classic": [], "batch": []}
     for queue in store.queue_files():
         lengths[queue.kind] += [size for path, _ in queue.files if (size := file_length(path))]
-    usual = {}
-    for kind, unit in (("classic", UNIT_SIZE), ("batch", BATCH_UNIT_SIZE)):
-        found = [length for length in lengths[kind] if length % unit == 0] or lengths[kind]
-        counts = Counter(found)
+    return {
         # Of two equally common lengths, the longer one: a shorter file was truncated.
-        usual[kind] = max(found, key=lambda length: (counts[length], length), default=0)
-    return usual
+        kind: max(found, key=lambda length: (counts[length], length), default=0)
+        for kind, found in lengths.items()
+        for counts in [Counter(found)]
+    }
 
 
 class MissingQueue(NamedTuple):

@@ -297,15 +297,6 @@ def test_a_log_file_renamed_to_a_place_past_the_end_is_not_removed(
     assert readable(stores.start()) == list(range(MESSAGES))
 
 
-def test_a_copy_of_a_log_file_past_the_end_is_removed(stores, killed):
-    """The log has its records."""
-    folder = stores.root / "commitlog"
-    copied = folder / f"{1 << 40:020d}"
-    shutil.copy(min(folder.iterdir()), copied)
-    assert readable(stores.start()) == list(range(MESSAGES))
-    assert not copied.exists()
-
-
 def test_a_renamed_log_file_is_refused_and_left_unchanged(stores, killed):
     """All of its records have another physical offset: none may be hidden or removed."""
     folder = stores.root / "commitlog"
