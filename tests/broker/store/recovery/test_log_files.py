@@ -62,7 +62,7 @@ def test_a_name_between_the_starts_of_files_is_refused(made: MadeStore) -> None:
         opened(made).load()
 
 
-def test_one_record_with_another_offset_is_no_reason_to_refuse(made: MadeStore) -> None:
+def test_one_record_with_another_offset_is_a_damaged_one(made: MadeStore) -> None:
     made_file = log(made, 4096)
     data = bytearray(made_file.read_bytes())
     data[28:36] = (1 << 40).to_bytes(8, "big")
