@@ -49,6 +49,7 @@ from broker.store.logfile.file_preparer import FilePreparer
 from broker.store.logfile.mapped_file import MappedFileQueue
 from broker.store.reader import StoreReader
 from broker.store.recovery.file_sizes import detect_file_sizes
+from broker.store.recovery.log_files import check_log_files
 from broker.store.recovery.store_manifest import Bounds, StoreManifest
 from broker.store.recovery.store_recovery import Recovery, StoreParts, abort_content, same_kernel
 from broker.store.results import (
@@ -278,7 +279,9 @@ class MessageStore:
                 (self.checkpoint, self.manifest),
             )
             report = Recovery(self.disk, self.config, parts).run()
-            self.reader.unchecked_before = report.scanned_from
+            # Units may point between the records of a damaged file.
+            unchecked = report.log_end if report.damaged_regions else report.scanned_from
+            self.reader.unchecked_before = unchecked
             self.queue_table.load_ext(crashed=not report.clean, notes=report.notes)
         except OSError as error:
             self.halt()
@@ -315,13 +318,7 @@ class MessageStore:
                 crashed=crashed,
                 noted=manifest.bounds.sizes[3:],
             )
-        # The folder may be a file system that is not mounted: do not start an empty log there.
-        if manifest.log_end > 0 and not any(length for _, length, _ in log.surveyed or ()):
-            raise StoreError(
-                f"{log.folder}: no files, but the log ended at {manifest.log_end}",
-                "mount or restore the folder; for a new store move the whole store directory away",
-                path=log.folder,
-            )
+        check_log_files(log, manifest)
         return crashed
 
     def _load_files(self, crashed: bool, notes: list[str]) -> None:

@@ -46,11 +46,16 @@ _CONF_BYTES: Final = 1 << 20  # larger files are not read as a broker.conf
 
 
 class LogFile(NamedTuple):
-    """A file named after its first byte: path, start (in a CommitLog a physical offset), length."""
+    """A file named after its first byte: path, start (in a CommitLog a physical offset), length.
+
+    ``overlap`` are the bytes after ``length`` that a file of the CommitLog has too many: the next
+    file starts there.
+    """
 
     path: Path
     start: int
     length: int
+    overlap: int = 0
 
 
 class QueueFiles(NamedTuple):
@@ -144,7 +149,7 @@ class StoreDirectory:
             return _kind_of_bytes(file.data)
 
     def _starts(self, folder: Path) -> tuple[tuple[Path, int], ...]:
-        return tuple((path, start) for path, start, _ in self.numbered(folder))
+        return tuple((path, start) for path, start, *_ in self.numbered(folder))
 
     def folder(self, name: str) -> Path | None:
         """Return a folder below the root, None without a root."""
@@ -172,7 +177,16 @@ class StoreDirectory:
         return self._log_files_in(self.folder(state.COMMITLOG_DIR))
 
     def _log_files_in(self, folder: Path | None) -> list[LogFile]:
-        return [] if folder is None else self.numbered(folder)
+        files = [] if folder is None else self.numbered(folder)
+        lengths = [file.length for file in files]
+        usual = max(lengths, key=lengths.count, default=0)
+        starts = {file.start for file in files}
+        return [
+            file._replace(length=usual, overlap=file.length - usual)
+            if file.length > usual and file.start + usual in starts
+            else file
+            for file in files
+        ]
 
     def numbered(self, folder: Path) -> list[LogFile]:
         """Return the files of a folder that are named after their first byte, in order.

@@ -64,18 +64,19 @@ def _data_end(fd: int, size: int) -> int:
 
 @contextmanager
 def open_bytes(
-    path: Path, *, sequential: bool = False, follow: bool = False
+    path: Path, *, sequential: bool = False, follow: bool = False, overlap: int = 0
 ) -> Iterator[FileBytes]:
     """Open a file for reading; StoreError if that fails.
 
     ``sequential`` advises the kernel that the file is read from start to end. With ``follow`` a
-    small file is mapped too: later writes of a broker show in its bytes.
+    small file is mapped too: later writes of a broker show in its bytes. The last ``overlap`` bytes
+    are left out.
     """
     view: mmap.mmap | None = None
     fd = -1
     try:
         fd = _open(path)
-        size = os.fstat(fd).st_size
+        size = max(0, os.fstat(fd).st_size - overlap)
         if size <= (0 if follow else READ_WHOLE_BYTES):
             data = _read(fd, size)
             file = FileBytes(path, data, len(data))
@@ -84,7 +85,7 @@ def open_bytes(
             if sequential and sys.platform != "win32":
                 view.madvise(mmap.MADV_SEQUENTIAL)
             # Readers only use len, index, slice, find/rfind and buffer: mmap has them like bytes.
-            file = FileBytes(path, cast(bytes, view), _data_end(fd, size))
+            file = FileBytes(path, cast(bytes, view), min(_data_end(fd, size), size))
     except OSError as error:
         if fd >= 0:
             os.close(fd)

@@ -129,7 +129,7 @@ class LogWalk:
             scanning = True
             while scanning:
                 try:
-                    with open_bytes(file.path, sequential=True) as opened:
+                    with open_bytes(file.path, sequential=True, overlap=file.overlap) as opened:
                         continues = yield from self._opened(file, opened, number)
                 except StoreError as error:
                     yield LogItem(FileBytes(file.path, b"", 0), damage=_unreadable(file, error))
@@ -173,14 +173,15 @@ class LogWalk:
                     length=gap,
                 )
                 yield LogItem(FileBytes(file.path, b"", 0), damage=row)
-        if file.length != whole or not file.length:
-            shown = f"has {file.length} bytes" if file.length else "is empty"
+        length = file.length + file.overlap
+        if length != whole or not length:
+            shown = f"has {length} bytes" if length else "is empty"
             row = found(
                 "fileSize",
                 str(file.path),
                 f"the file {shown}, the others have {whole}" if whole else "the file is empty",
-                physical_offset=file.start + min(file.length, whole),
-                length=abs(whole - file.length),
+                physical_offset=file.start + min(length, whole),
+                length=abs(whole - length),
                 severity=WARNING,
             )
             yield LogItem(FileBytes(file.path, b"", 0), damage=row)
@@ -216,7 +217,7 @@ class LogWalk:
         limit = opened.data_end
         if self._stop is not None:
             limit = min(limit, self._stop - file.start)
-        position = max(self._skip(file, opened), self.reached - file.start)
+        position = self._begin(file, opened)
         while position < limit:
             if self._counting and not self._check_crc:
                 position = self._count_plain(file, opened, position, (limit, tally))
@@ -266,6 +267,11 @@ class LogWalk:
             if self._counting:
                 self._note_time(record.store_timestamp)
             yield LogItem(opened, record=record, ok=record is item)
+
+    def _begin(self, file: LogFile, opened: FileBytes) -> int:
+        """Return the position in the file at which the scan begins; it is ``reached`` then."""
+        self.reached = max(file.start + self._skip(file, opened), self.reached)
+        return self.reached - file.start
 
     def _skip(self, file: LogFile, opened: FileBytes) -> int:
         """Return the position in the file of the first record at or after ``start``."""
@@ -373,7 +379,7 @@ class LogReader:
 
     def record(self, physical_offset: int) -> tuple[FileBytes, LogRecord] | None:
         """Return the record with that physical offset, in its header too; None if there is none."""
-        (_, start, _), file = self.place(physical_offset) or _NOWHERE
+        (_, start, *_), file = self.place(physical_offset) or _NOWHERE
         if file is None or not is_plausible(file.data, physical_offset - start, start):
             return None
         return file, read_record(file.data, physical_offset - start, start)
@@ -413,7 +419,7 @@ class LogReader:
             stack.close()
         stack = ExitStack()
         try:
-            opened = stack.enter_context(open_bytes(file.path, follow=True))
+            opened = stack.enter_context(open_bytes(file.path, follow=True, overlap=file.overlap))
         except StoreError:
             return None
         self._open[file.start] = opened, stack

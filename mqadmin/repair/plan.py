@@ -162,9 +162,10 @@ def _plan_files(plan: RepairPlan) -> None:
         _add_step(plan, "leaveOut", path, "not named after a physical offset: brokers do not start")
     last = max((file.start for file in found.files if file.start < plan.log_end), default=0)
     for file in found.files:
-        if file.length != found.size and file.start <= last:
-            detail = f"{file.length} bytes become {found.size}"
-            _add_step(plan, "resize", file.path, detail, physical_offset=file.start + file.length)
+        length = file.length + file.overlap
+        if length != found.size and file.start <= last:
+            detail = f"{length} bytes become {found.size}"
+            _add_step(plan, "resize", file.path, detail, physical_offset=file.start + length)
     starts = {file.start for file in found.files}
     first = min(starts, default=0)
     if (last - first) // found.size - len(starts) > MAX_GAPS:

@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from broker.common.java import INT64_MAX
 from broker.errors import RemoteProtocolError, StoreError, StorePathError
 from broker.message.batch import unwrap_inner_batch
 from broker.message.message import MessageExt
@@ -292,7 +293,8 @@ class Salvaged:
     def add(self, item: SalvagedRecord) -> None:
         """Add a record whose body is valid."""
         message = item.message
-        self._places.add(item.place, item.place + len(item.data))
+        # A damaged offset of an only record may be the largest one.
+        self._places.add(item.place, min(item.place + len(item.data), INT64_MAX))
         if self.is_deleted(item):
             return
         key = (message.topic, message.queue_id)

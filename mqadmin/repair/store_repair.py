@@ -235,7 +235,8 @@ class _Repair:
             ]
             fields = [field for field in plan.fields if file.start <= field[0] < file.start + size]
             is_last = file.start == last
-            sealed = not patched and not fields and not is_last and file.length == size
+            whole = file.length == size and not file.overlap
+            sealed = whole and not patched and not fields and not is_last
             name = f"{state.COMMITLOG_DIR}/{file_name(file.start)}"
             self.made.take(file.path, name, sealed=sealed)
             if not sealed:
@@ -253,7 +254,9 @@ class _Repair:
         plan = self.plan
         size = plan.arrangement.size
         with self.made.open(name) as blocks:
-            if file.length != size:
+            if file.overlap:
+                self._keep_part(file, file.start + size, file.start + size + file.overlap)
+            if file.length + file.overlap != size:
                 blocks.resize(size)
             for begin, end, how in patched:
                 self._keep_part(file, begin, end)

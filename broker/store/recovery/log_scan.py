@@ -19,7 +19,6 @@ from broker.common.sysflag import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from broker.errors import StoreError
 from broker.store.commitlog import CommitLog
 from broker.store.dispatch.reput import ReputService
 from broker.store.dispatch.request import DispatchRequest
@@ -46,6 +45,7 @@ from broker.store.format.vectorized.loops import compiled
 from broker.store.format.vectorized.record_count import Tally, walk_plain
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE, MappedFile
+from broker.store.recovery.log_files import refuse_moved
 from broker.store.recovery.progress import MIB, Progress
 from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
 from broker.store.recovery.runs.encoded_run import ReadOptions
@@ -273,7 +273,7 @@ class LogScan:
             if size > 0 and self.power_failed:
                 size = find_lost_part(mapping, position, size)
             if size > 0 and own_offset(mapping, position) != file.start + position:
-                self._refuse_moved_file(file, position, size)
+                refuse_moved(file.path, mapping, position, file.start)
                 size = _BAD_POSITION
             if size > 0:
                 request = reput.read(mapping, position, file.start)
@@ -406,25 +406,6 @@ class LogScan:
             self._damaged(file, file.start + start, file.start + file.size, reason)
             return file.size
         return -1
-
-    def _refuse_moved_file(self, file: MappedFile, position: int, size: int) -> None:
-        """StoreError if the record at ``position`` and the one after it are moved equally far.
-
-        A damaged field concerns one record. Records that agree on another position are in a file
-        with a wrong name: all of them would be hidden, and the log truncated.
-        """
-        mapping = file.mapping
-        after = position + size
-        distance = own_offset(mapping, position) - position
-        if check_record(mapping, after, file.size) > 0 and own_offset(mapping, after) == (
-            after + distance
-        ):
-            raise StoreError(
-                f"{file.path}: its records are those of physical offset {distance}, the name is"
-                f" that of {file.start}",
-                "the file was renamed or copied: restore the right one",
-                path=file.path,
-            )
 
     def _next_start(self, file: MappedFile, position: int) -> int:
         """The next position in the file at which a record may start, -1 if there is none."""

@@ -13,7 +13,9 @@ neither                             the offset is accepted if enough log space p
                                     record for the missing ones, else it is corrupt
 ==================================  ===========================================================
 
-Offset 0 is always accepted: the topic was deleted and recreated.
+A unit that was there before the restart decides first: if the one at the record's own offset points
+to the record, the offset is valid; if the one at the expected offset does, it is corrupt. Only then
+is offset 0 always accepted: the topic was deleted and recreated.
 
 **Source:** no Java counterpart; RocketMQ trusts every offset and overwrites or loses neighbouring
 units.
@@ -51,7 +53,12 @@ class QueueOffsetValidator:
         if expected is None:
             expected = _next_of(queue, request)
             self._expected[queue] = expected
-        if queue_offset == expected or queue_offset == 0:
+        place = (request.physical_offset, request.size)
+        if queue_offset == expected or _has_unit(queue, queue_offset, place):
+            self._take(request, code)
+        elif _has_unit(queue, expected, place):
+            self._mismatch(request, code, expected)
+        elif queue_offset == 0:
             self._take(request, code)
         else:
             self._deferred[queue] = (request, code)
@@ -59,8 +66,8 @@ class QueueOffsetValidator:
     def accept_run(self, queue: ConsumeQueue, first: int, count: int, physical_offset: int) -> bool:
         """Return whether ``count`` records of a queue continue its sequence at offset ``first``.
 
-        If so they count as accepted, and the caller writes their units. ``physical_offset`` is
-        that of the first record.
+        If so they count as accepted, and the caller writes their units; else each one must be
+        passed to :meth:`accept`. ``physical_offset`` is that of the first record.
         """
         expected = self._expected.get(queue)
         if expected is None:
@@ -68,6 +75,8 @@ class QueueOffsetValidator:
             if queue.max_offset > 0 and queue.max_physical_offset <= physical_offset:
                 expected = queue.max_offset
         if queue in self._deferred or first not in (expected, 0):
+            return False
+        if first != expected and (unit := queue.unit(expected)) and unit[0] == physical_offset:
             return False
         self._expected[queue] = first + count
         return True
@@ -90,10 +99,13 @@ class QueueOffsetValidator:
         if following != request.queue_offset + 1 and (
             following == expected + 1 or not self._has_space(request)
         ):
-            self._mismatched(request, code, expected)
-            self._expected[queue] = expected + 1
+            self._mismatch(request, code, expected)
         else:
             self._take(request, code)
+
+    def _mismatch(self, request: DispatchRequest, code: int, expected: int) -> None:
+        self._expected[request.queue] = expected + 1
+        self._mismatched(request, code, expected)
 
     def _take(self, request: DispatchRequest, code: int) -> None:
         self._expected[request.queue] = request.queue_offset + 1
@@ -117,8 +129,18 @@ class QueueOffsetValidator:
         return before[0] + before[1] if before is not None else 0
 
 
+def _has_unit(queue: ConsumeQueue, queue_offset: int, place: tuple[int, int]) -> bool:
+    """Whether the unit at a queue offset has this physical offset and size."""
+    if not 0 <= queue_offset < queue.max_offset:
+        return False
+    unit = queue.unit(queue_offset)
+    return unit is not None and unit[:2] == place
+
+
 def _next_of(queue: ConsumeQueue, request: DispatchRequest) -> int:
     """The expected queue offset of the first record read of a queue."""
     if queue.max_offset > 0 and queue.max_physical_offset <= request.physical_offset:
         return queue.max_offset
+    if _has_unit(queue, queue.first_offset, (request.physical_offset, request.size)):
+        return queue.first_offset
     return request.queue_offset

@@ -60,7 +60,7 @@ class ColumnWalk(LogWalk):
         )
 
         scan_flags = WITH_PROPERTIES | (WITH_CRC if self._check_crc else 0)
-        position = max(self._skip(file, opened), self.reached - file.start)
+        position = self._begin(file, opened)
         batches = scan_columns(
             opened.data, file.start, position, opened.data_end, scan_flags=scan_flags
         )

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from broker.errors import StoreError
-from broker.message.record import decode_record
+from broker.message.message import MessageExt
+from broker.message.record import decode_record, encode_record
+from broker.store.format.commitlog import encode_blank
 from broker.store.format.state import QUEUE_ENDS
 from broker.store.logfile.disk import Disk
 from broker.store.message_store import MessageStore
@@ -427,3 +429,21 @@ def test_a_refused_change_has_no_effect(stores, filled, corruption, stop):
     assert tree(stores.root) == before
     # The teardown opens the store once more.
     shutil.rmtree(stores.root)
+
+
+def test_a_unit_that_points_into_a_replaced_file_gives_no_bytes(stores, filled):
+    """A long record of another file and a blank record: most units point between them."""
+    path = files(stores, "commitlog")[1]
+    host = bytes((127, 0, 0, 1, 0, 0, 0, 1))
+    message = MessageExt(
+        "TopicA", bytes(1000), b"", born_host_raw=host, store_host_raw=host, store_timestamp=1
+    )
+    record = encode_record(message)
+    left = path.stat().st_size - len(record)
+    path.write_bytes(record + encode_blank(left).ljust(left, b"\0"))
+    (stores.root / QUEUE_ENDS).unlink()  # as of another broker: the whole log is read
+    store = stores.load()
+    assert str(path) in report_of(store)
+    assert set(read_all(store)) < set(range(MESSAGES))
+    stores.kill(store)
+    shutil.rmtree(stores.root)  # its queues do not agree with the log any more

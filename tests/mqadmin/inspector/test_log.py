@@ -360,3 +360,28 @@ def test_a_stopped_walk_ends_at_its_record(made: Any) -> None:
         assert walk.reached == stop
         # counting reads plain records without yielding them
         assert items == ([] if counting else all_offsets(made)[:20])
+
+
+@pytest.mark.parametrize("more", [b"\x55" * 777, bytes(4096)])
+def test_bytes_after_the_length_of_a_file_are_not_of_the_next_one(
+    made: Any, untouched: Watch, more: bytes
+) -> None:
+    path = made.file_of(0)[0]
+    path.write_bytes(path.read_bytes() + more)
+    untouched(made.root)
+    found, damage_rows = look(made)
+    assert found == all_offsets(made)
+    (damage,) = damage_rows
+    assert (damage.kind, damage.physical_offset, damage.length) == ("fileSize", 4096, len(more))
+
+
+def test_a_scan_ends_that_begins_after_the_bytes_of_a_file(made: Any, untouched: Watch) -> None:
+    path = made.file_of(0)[0]
+    path.write_bytes(path.read_bytes() + bytes(5000))
+    untouched(made.root)
+    offsets = [
+        item.record.physical_offset
+        for item in LogWalk(StoreDirectory(made.root), start=8192)
+        if item.record is not None
+    ]
+    assert offsets == [offset for offset in all_offsets(made) if offset >= 8192]

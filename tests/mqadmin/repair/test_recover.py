@@ -14,6 +14,7 @@ from mqadmin.inspector.query import Query
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.new_store import recover_store
 from mqadmin.repair.recover import SalvagedRows, recover
+from tests.support.made_store import MadeStore
 
 LOG_FILE = 65536
 
@@ -221,3 +222,15 @@ def test_messages_have_the_broker_name_of_their_directory(
     ):
         rows = list(SalvagedRows(sources, Query()))
         assert {row.broker_name for row in rows} == names
+
+
+def test_an_only_record_with_the_largest_offset_is_salvaged(tmp_path: Path) -> None:
+    store = MadeStore(tmp_path / "store")
+    for _ in range(3):
+        store.put(body=bytes(3000))
+    store.write(spare=False)
+    path = log_files(store.root)[1]
+    data = bytearray(path.read_bytes())
+    data[28:36] = b"\x7f" + b"\xff" * 7
+    path.write_bytes(data)
+    assert len(recover([store.root]).records) == 3

@@ -715,3 +715,17 @@ def test_our_engine_opens_the_repaired_store(base_store, kept, tmp_path: Path) -
     assert repair(plan_of(root), tmp_path / "out").ok
     append_one(tmp_path / "out")
     assert verify(StoreDirectory(tmp_path / "out"), VerifyOptions()).summary.ok
+
+
+def test_bytes_after_the_length_of_a_file_are_cut_and_kept(
+    base_store: Any, kept: Any, tmp_path: Path
+) -> None:
+    root = base_store("normal-stop-533")
+    before = kept(root)
+    with log_file(root).open("ab") as file:
+        file.write(b"\x55" * 777)
+    result = repair(plan_of(root), tmp_path / "repaired")
+    assert result.ok
+    assert [item.data for item in kept(tmp_path / "repaired")] == [item.data for item in before]
+    (saved,) = (tmp_path / "repaired" / "damaged").iterdir()
+    assert saved.read_bytes() == b"\x55" * 777

@@ -44,7 +44,7 @@ class ExtFiles:
 
     def unit(self, offset: int) -> ConsumeQueueExtUnit | None:
         """Return the extension unit at a byte offset, None if there is none."""
-        for path, start, _ in reversed(self.files):
+        for path, start, *_ in reversed(self.files):
             if start <= offset:
                 try:
                     return decode_ext_unit(self._open.get(path).data, offset - start)
@@ -54,7 +54,7 @@ class ExtFiles:
 
     def scan(self) -> Iterator[tuple[Path, int, ConsumeQueueExtUnit] | tuple[Path, int, Damage]]:
         """Yield (path, byte offset, extension unit) of all files, and damage."""
-        for path, start, _ in self.files:
+        for path, start, *_ in self.files:
             with open_bytes(path, sequential=True) as file:
                 for item in scan_ext_units(file.data, start, file.data_end):
                     if isinstance(item, Damage):

@@ -108,3 +108,46 @@ def test_a_record_with_its_unit_has_the_right_offset(accept, taken, queue):
     accept(1000, 3)
     accept.finish(something_lost=False)
     assert taken == [(0, 0, True), (1000, 3, True)]
+
+
+@pytest.fixture
+def with_units(queue):
+    """``with_units(*physical)``: units of records of 100 bytes, written before the restart."""
+
+    def write(*physical):
+        for number, physical_offset in enumerate(physical):
+            queue.append(number, physical_offset, 100, 7)
+
+    return write
+
+
+def test_a_unit_of_the_record_proves_a_jump_before_the_last_record(accept, taken, with_units):
+    """Repair covers a lost message and lets its unit point to the next one."""
+    with_units(0, 900, 900)
+    accept(0, 0)
+    accept(900, 2)
+    accept.finish(something_lost=False)
+    assert taken == [(0, 0, True), (900, 2, True)]
+
+
+@pytest.mark.parametrize("wrong", [0, 3, 1 << 62, -1])
+def test_a_unit_of_the_record_shows_its_offset(accept, taken, with_units, wrong):
+    with_units(0, 100, 200)
+    for physical, offset in ((0, 0), (100, wrong), (200, 2)):
+        accept(physical, offset)
+    assert taken == [(0, 0, True), (100, 1, False), (200, 2, True)]
+
+
+def test_the_first_unit_shows_the_offset_of_the_first_record(accept, taken, with_units):
+    with_units(0, 100)
+    accept(0, 5)
+    accept(100, 1)
+    assert taken == [(0, 0, False), (100, 1, True)]
+
+
+def test_a_run_does_not_restart_a_queue_whose_unit_shows_another_offset(queue, with_units):
+    with_units(0, 100, 200)
+    validator = QueueOffsetValidator(lambda *_: None, lambda *_: None)
+    assert validator.accept_run(queue, 0, 1, 0)
+    assert not validator.accept_run(queue, 0, 1, 100)
+    assert validator.accept_run(queue, 0, 1, 300)
