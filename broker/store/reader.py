@@ -5,7 +5,6 @@ Records are returned as slices of the mapped files; they are neither decoded nor
 **Source:** RocketMQ DefaultMessageStore#getMessage, #queryMessage, #getOffsetInQueueByTime.
 """
 
-import logging
 import os
 from collections.abc import Callable
 from typing import Final
@@ -16,7 +15,8 @@ from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
-from broker.store.format.commitlog import RECORD_LEAST, check_record, own_extent, own_offset
+from broker.store.faults.unit_mismatches import MAX_REGIONS, UnitMismatches
+from broker.store.format.commitlog import RECORD_LEAST, own_extent
 from broker.store.format.consumequeue import (
     PRE_BLANK_SIZE,
     UNIT_SIZE,
@@ -32,12 +32,8 @@ from broker.store.results import (
     QueryMessageResult,
 )
 
-_log = logging.getLogger(__name__)
-
 # Bytes of units that one filtered pull reads at most. Source: DefaultMessageStore#getMessage.
 _SCAN_BYTES: Final = 16_000
-# Every pull looks for its records in the damaged regions.
-_MAX_REGIONS: Final = 1_000
 _QUERY_ROUNDS: Final = 3
 _MAX_BYTES: Final = 128 << 20
 _NO_DATA: Final = memoryview(b"")
@@ -69,6 +65,7 @@ class StoreReader:
     ) -> None:
         self.damaged = damaged
         self.unchecked_before = 0
+        self._mismatches = UnitMismatches(log, damaged)
         self._config = config
         self._log = log
         self._queues = queues
@@ -235,7 +232,7 @@ class StoreReader:
         count = total = scanned = 0
         if damaged:
             units = _without_fillers(units, queue.unit(start + len(units)))
-        for physical_offset, size, code in units:
+        for number, (physical_offset, size, code) in enumerate(units, start):
             if physical_offset < log_min or size == PRE_BLANK_SIZE:
                 scanned += 1
                 result.status = _S.MESSAGE_WAS_REMOVING
@@ -245,10 +242,11 @@ class StoreReader:
             scanned += 1
             if matcher is not None and not matcher(code):
                 continue
-            if physical_offset < base or physical_offset + size > data_end:
+            if not base <= physical_offset < data_end:
                 file = log.files.find(physical_offset)
-                if file is None or physical_offset + size > file.start + file.written:
+                if file is None or physical_offset >= file.start + file.written:
                     result.status = _S.MESSAGE_WAS_REMOVING
+                    self._mismatches.note_missing(queue, number, physical_offset, size)
                     continue
                 if run_end > run_start:
                     buffers.append(view[run_start - base : run_end - base])
@@ -256,15 +254,14 @@ class StoreReader:
                 run_start = run_end = physical_offset
             if damaged and self.is_damaged(physical_offset):
                 continue
-            if physical_offset < unchecked_before and (
-                size < RECORD_LEAST
-                or own_extent(view, physical_offset - base) != (size, physical_offset)
+            at = physical_offset - base
+            if physical_offset + size > data_end or (
+                physical_offset < unchecked_before and _differs(view, at, size, physical_offset)
             ):
-                self._hide(physical_offset, size)
-                continue
-            if record_matcher is not None and not record_matcher(
-                peek_properties(view, physical_offset - base)
-            ):
+                size = self._mismatches.size_in_log(queue, number, physical_offset, size)
+                if not size:
+                    continue
+            if record_matcher is not None and not record_matcher(peek_properties(view, at)):
                 continue
             if physical_offset != run_end:
                 if run_end > run_start:
@@ -316,14 +313,17 @@ class StoreReader:
             result.next_begin_offset = base + number
             if matcher is not None and not matcher(code):
                 continue
+            if self.is_damaged(physical_offset):
+                continue
             record = self._log.read(physical_offset, size)
-            if record is None or self.is_damaged(physical_offset):
-                continue
-            if physical_offset < self.unchecked_before and (
-                size < RECORD_LEAST or own_extent(record, 0) != (size, physical_offset)
+            if record is None or (
+                physical_offset < self.unchecked_before
+                and _differs(record, 0, size, physical_offset)
             ):
-                self._hide(physical_offset, size)
-                continue
+                size = self._mismatches.size_in_log(queue, base, physical_offset, size)
+                record = self._log.read(physical_offset, size)
+                if record is None:
+                    continue
             if record_matcher is not None and not record_matcher(peek_properties(record)):
                 continue
             result.buffers.append(record)
@@ -472,39 +472,8 @@ class StoreReader:
 
     def _note_checked(self, queue: ConsumeQueue, begin: int, end: int) -> None:
         """Compare the records of these queue offsets no more, if every mismatch has a region."""
-        if len(self.damaged) < _MAX_REGIONS:
+        if len(self.damaged) < MAX_REGIONS and queue not in self._mismatches.queues:
             queue.note_checked(begin, end)
-
-    def _hide(self, physical_offset: int, size: int) -> None:
-        """Report a record that differs from its unit, and hide it from now on.
-
-        Adjacent records are one region. With many regions a record is skipped without a region.
-        """
-        file = self._log.files.find(physical_offset)
-        if file is None:
-            return
-        at = physical_offset - file.start
-        whole = check_record(file.mapping, at, file.size, check_crc=False)
-        if whole > 0 and own_offset(file.mapping, at) == physical_offset:
-            # The size in the unit is damaged: it may reach into the records after this one.
-            reason = f"size {size} in the ConsumeQueue unit, {whole} in the record"
-            size = whole
-        elif size >= RECORD_LEAST and own_offset(file.mapping, at) == physical_offset:
-            reason = "wrong size in the record"
-        else:
-            reason = "wrong physical offset in the record"
-        damaged = self.damaged
-        end = physical_offset + max(size, 1)
-        if damaged and damaged[-1][1] == physical_offset:
-            damaged[-1] = (damaged[-1][0], end)
-        elif len(damaged) < _MAX_REGIONS:
-            damaged.append((physical_offset, end))
-            _log.error(
-                "commitlog: %d bytes at physical offset %d: %s: skipped by readers",
-                size,
-                physical_offset,
-                reason,
-            )
 
     def is_damaged(self, physical_offset: int) -> bool:
         """Whether a physical offset is in a damaged region that recovery found."""
@@ -528,6 +497,11 @@ class StoreReader:
             for topic in self._queues.topics.values()
             if topic.queues
         }
+
+
+def _differs(view: memoryview, position: int, size: int, physical_offset: int) -> bool:
+    """Whether size or physical offset of a record differ from those of its unit."""
+    return size < RECORD_LEAST or own_extent(view, position) != (size, physical_offset)
 
 
 def _set_null(result: GetMessageResult, queue: ConsumeQueue) -> None:

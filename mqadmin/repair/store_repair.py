@@ -411,9 +411,7 @@ class _Repair:
             return
         ends = {(item.topic, item.queue_id): item.max_offset for item in self.plan.before.queues}
         for writer in table.queues.values():
-            end = getattr(writer, "next", None)
-            if end is not None:
-                ends[writer.key] = max(end, 0)
+            ends[writer.key] = max(writer.next, 0)
         known = {topic for topic, _ in ends} | self._known_topics()
         for name in (config.CONSUMER_OFFSET, config.LMQ_CONSUMER_OFFSET):
             self._clamp_consumer_offsets(self.made.root / state.CONFIG_DIR / name, ends, known)

@@ -171,7 +171,11 @@ class BatchConsumeQueue(ConsumeQueue):
     def truncate_units(self, queue_offset: int) -> None:
         """Drop the unit that contains ``queue_offset`` and all later ones."""
         if queue_offset < self.max_offset:
-            self._cut_units(self._number_of(queue_offset))
+            number = self._number_of(queue_offset)
+            unit = self._unit_at(number)
+            # After a corrupt base the unit found may precede the offset: its record was read.
+            precedes = unit is not None and unit[_BASE] + unit[_COUNT] <= queue_offset
+            self._cut_units(number + precedes)
 
     def correct_min_offset(self, log_min: int) -> None:
         """Set ``min_offset`` to the first unit whose record is still in the log."""

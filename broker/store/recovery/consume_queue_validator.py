@@ -67,8 +67,13 @@ class ConsumeQueueValidator:
         end = queue.max_offset
         while end > 0:
             base = queue.unit_base(end - 1)  # a unit of a BatchCQ queue has several offsets
+            if base >= end:  # corrupt bases are not in order: the log has the units
+                end = 0
+                break
             unit = queue.unit(base)
-            if unit is None or unit[0] < self._log.min_offset or self.has_record(queue, base, unit):
+            if unit is None or self.has_record(queue, base, unit):
+                break
+            if 0 <= unit[0] < self._log.min_offset:
                 break  # an expired record, or a filler, cannot be checked
             end = base
         if end < queue.max_offset:

@@ -245,16 +245,19 @@ class Queue:
 def usual_lengths(store: StoreDirectory) -> dict[str, int]:
     """Return the most common file length of "classic" and "batch" queues, 0 without files.
 
-    A broker uses one length for all queues and does not load files of another length.
+    A broker uses one length for all queues and does not load files of another length. Of equally
+    common lengths it is the one in queueEnds.json, else the longest: shorter files were truncated.
+    A length that is not a number of units cannot be set.
     """
-    lengths: dict[str, list[int]] = {"classic": [], "batch": []}
+    _, *recorded = read_queue_ends(store).file_sizes
+    lengths: dict[str, Counter[int]] = {"classic": Counter(), "batch": Counter()}
     for queue in store.queue_files():
-        lengths[queue.kind] += [size for path, _ in queue.files if (size := file_length(path))]
+        size = BATCH_UNIT_SIZE if queue.kind == "batch" else UNIT_SIZE
+        found = [file_length(path) or 0 for path, _ in queue.files]
+        lengths[queue.kind].update(length for length in found if length and length % size == 0)
     return {
-        # Of two equally common lengths, the longer one: a shorter file was truncated.
-        kind: max(found, key=lambda length: (counts[length], length), default=0)
-        for kind, found in lengths.items()
-        for counts in [Counter(found)]
+        kind: max(counts, key=lambda length: (counts[length], length == noted, length), default=0)
+        for (kind, counts), noted in zip(lengths.items(), recorded, strict=True)
     }
 
 

@@ -147,24 +147,27 @@ class BatchWriter:
         self.file_size = file_size
         self.units = 0
         self.bridged = 0
+        self.next = -1  # queue offset after the last unit
         self._at = 0
         self.batch_units: dict[int, Any] = {}
 
     def add_record(self, record: LogRecord) -> None:
         """Append the unit of one record."""
+        count = messages_in(record)
         unit = BATCH_UNIT_STRUCT.pack(
             record.physical_offset,
             record.total_size,
             tags_code(record),
             record.store_timestamp,
             record.queue_offset,
-            messages_in(record),
+            count,
             -1,
             0,
         )
         start = self._at - self._at % self.file_size
         self.table.blocks(self, start).put(self._at - start, unit)
         self._at += len(unit)
+        self.next = record.queue_offset + count
         self.units += 1
 
 

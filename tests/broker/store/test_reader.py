@@ -1,9 +1,5 @@
 """Reads: pulls, filters and limits, lookups by offset, key and time."""
 
-import shutil
-
-import pytest
-
 from broker.message.record import decode_record, scan_records
 from broker.store.message_store import GetMessageStatus, PutMessageStatus
 
@@ -334,33 +330,6 @@ def test_a_pull_of_batches_skips_a_record_with_a_wrong_physical_offset(stores, i
     assert (result.message_count, result.next_begin_offset) == (6, 9)
     assert bodies(result) == [b"0", b"2"]
     assert store.reader.damaged == [(places[1].physical_offset, places[1].physical_end)]
-
-
-@pytest.mark.parametrize("size", [5, 0, -7, 91, 150, 1 << 30])
-def test_a_pull_skips_a_unit_with_a_wrong_size_and_nothing_else(stores, inner, size):
-    number = 2
-    store = stores.start()
-    places = [store.put_message(inner(body=b"%d" % n)) for n in range(6)]
-    stores.close(store)
-    path = stores.root / "consumequeue" / "TopicA" / "0" / f"{0:020d}"
-    data = bytearray(path.read_bytes())
-    data[number * 20 + 8 : number * 20 + 12] = size.to_bytes(4, "big", signed=True)
-    path.write_bytes(data)
-    store = stores.start()
-    rest = [b"%d" % n for n in range(6) if n != number]
-    for _ in range(2):  # also after the range counts as compared
-        offset, found = 0, []
-        while offset < 6:
-            result = store.get_message("TopicA", 0, offset, 32)
-            found += bodies(result)
-            assert result.next_begin_offset > offset
-            offset = result.next_begin_offset
-        assert found == rest
-    if size < 1 << 30:  # a unit past the end of the file is skipped without a region
-        hidden = (places[number].physical_offset, places[number].physical_end)
-        assert store.reader.damaged == [hidden]
-    stores.kill(store)
-    shutil.rmtree(stores.root)  # a damaged store is not checked
 
 
 def test_a_pull_skips_a_record_with_a_wrong_size(stores, inner, caplog):

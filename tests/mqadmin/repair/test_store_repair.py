@@ -74,6 +74,34 @@ def test_an_entry_that_is_not_a_file_is_restored_or_named(
     assert (tmp_path / "out" / "config" / groups.name).is_file()
 
 
+def test_a_rebuilt_batch_queue_keeps_the_offsets_of_its_consumers(
+    base_store, tmp_path: Path
+) -> None:
+    root = base_store("batch-cq-533")
+    offsets = root / "config" / "consumerOffset.json"
+    before = decode_consumer_offset(offsets.read_bytes()).offsets
+    assert before["BulkA@CG_bulk"][0] == 5
+    os.truncate(root / "batchconsumequeue" / "BulkA" / "0" / f"{0:020d}", 0)
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    copy = tmp_path / "out" / "config" / "consumerOffset.json"
+    assert decode_consumer_offset(copy.read_bytes()).offsets == before
+
+
+def test_a_queue_file_that_is_a_byte_too_long_gets_its_length_again(
+    base_store, tmp_path: Path
+) -> None:
+    root = base_store("batch-cq-533")
+    name = f"batchconsumequeue/BulkA/0/{0:020d}"
+    length = (root / name).stat().st_size
+    os.truncate(root / name, length + 1)
+    (found,) = verify(StoreDirectory(root), VerifyOptions()).findings
+    assert (found.kind, found.path) == ("queueFiles", str(root / name))
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert (tmp_path / "out" / name).stat().st_size == length
+
+
 def test_a_clean_store_has_nothing_to_repair(base_store) -> None:
     for name in ("normal-stop-498", "pop-533", "batch-cq-533", "lmq-533", "transaction-533"):
         assert plan_of(base_store(name)).steps == []

@@ -73,3 +73,38 @@ def test_the_last_batch_of_a_batch_queue_survives_a_restart(stores, inner, kille
     assert store.get_max_offset("Bulk", 0) == 3
     assert not [note for note in store.report.notes if "Bulk" in note]
     assert store.get_message("Bulk", 0, 0).message_count
+
+
+def test_a_corrupt_end_of_a_queue_is_rebuilt(stopped, inner):
+    """A unit before the start of the log would be expired, but no offset is negative."""
+    path = stopped.root / "consumequeue" / "TopicA" / "0" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    lost = bytes(data[20:60])
+    data[20:40] = (1 << 40).to_bytes(8, "big") + bytes(data[28:40])  # past the end of the log
+    data[40:60] = (-9).to_bytes(8, "big", signed=True) + bytes(data[48:60])
+    data[60:80] = (1 << 41).to_bytes(8, "big") + bytes(data[28:40])
+    path.write_bytes(data)
+    store = stopped.start()
+    assert store.get_max_offset("TopicA", 0) == 3
+    assert path.read_bytes()[20:60] == lost
+    assert store.put_message(inner(queue_id=0)).queue_offset == 3
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("unit", [0, 1])
+def test_corrupt_bases_of_a_batch_queue_end_no_start(stores, inner, unit):
+    store = stores.start()
+    store.queue_table.set_batch_topics(["Bulk"])
+    for number in range(3):
+        properties = {"INNER_NUM": "3"}
+        store.put_message(inner("Bulk", body=b"%d" % number, sys_flag=0xC0, properties=properties))
+    stores.close(store)
+    path = stores.root / "batchconsumequeue" / "Bulk" / "0" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    whole = bytes(data)
+    data[unit * 46 + 28 : unit * 46 + 36] = (1 << 60).to_bytes(8, "big")
+    data[2 * 46 : 2 * 46 + 8] = (1 << 40).to_bytes(8, "big")
+    path.write_bytes(data)
+    store = stores.start()
+    assert (store.get_min_offset("Bulk", 0), store.get_max_offset("Bulk", 0)) == (0, 9)
+    assert path.read_bytes() == whole
