@@ -20,7 +20,7 @@ broker.{package}.__path__.insert(0, {folder!r})
 sys.exit({script}())
 """
 
-# Stands for an import of the start during which the signal comes.
+# Replaces an import of the start, during which the signal comes.
 STARTUP = """
 import os, signal
 os.kill(os.getpid(), signal.SIGINT)

@@ -195,7 +195,7 @@ class Recovery:
         if report.clean:
             return self._start_after_stop(newest)
         if self._manifest.begins is None:
-            # Nothing tells where its queues begin: a lost first file would look expired.
+            # Without a list of its queues, a lost first file looks like an expired one.
             self._announce(whole=True)
             report.notes.append("last killed in another broker: the whole log is read once")
             self._repair_index(trusted=False)

@@ -56,7 +56,7 @@ class Recreations:
         if first < NO_UNIT:
             end = self._ends[queue.topic, queue.queue_id]
             # A topic is deleted with all its queues. One record before the first good unit of its
-            # queue and behind that of another one has a damaged queue id.
+            # queue and after that of another one has a damaged queue id.
             is_whole = run.last_physical < self._firsts[queue.topic]
             found = is_whole and _is_restart(run, state, first, end)
         else:

@@ -321,6 +321,18 @@ def test_configuration_comes_from_its_backup_and_topics_from_the_log(
     assert topics["PaymentsA"]["perm"] == 6
 
 
+@pytest.mark.parametrize("backup", [True, False])
+def test_topics_without_a_table_are_restored(base_store, tmp_path: Path, backup: bool) -> None:
+    root = base_store("normal-stop-533")
+    (root / "config" / "topics.json").write_bytes(b"{}")
+    if not backup:
+        (root / "config" / "topics.json.bak").unlink()
+    plan = plan_of(root)
+    assert ("restoreConfig" if backup else "makeTopics") in actions(plan)
+    result = repair(plan, tmp_path / "out")
+    assert result.ok, result.findings
+
+
 def test_topics_that_the_backup_lacks_come_from_the_log(base_store, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     path = root / "config" / "topics.json"

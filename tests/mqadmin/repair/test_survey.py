@@ -198,7 +198,7 @@ def test_a_sound_log_is_one_extent(made: MadeStore, surveyed) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 20, 5000])
-def test_bytes_past_the_start_of_the_next_file_are_no_part_of_the_log(
+def test_bytes_past_the_start_of_the_next_file_are_not_in_the_log(
     made: MadeStore, surveyed, size: int
 ) -> None:
     with log(made, 4096).open("ab") as file:

@@ -100,7 +100,7 @@ def test_a_queue_returns_its_next_offset(accept, taken, queue):
 
 
 def test_a_record_with_its_unit_has_the_right_offset(accept, taken, queue):
-    """A repaired store: the messages before it are lost, and filler units stand for them."""
+    """A repaired store: the messages before it are lost, and filler units replace theirs."""
     queue.append(0, 0, 100, 7)
     for number in (1, 2, 3):
         queue.append(number, 1000, 100, 7)
