@@ -155,10 +155,7 @@ def _plan_files(plan: RepairPlan) -> None:
         _add_step(plan, "rename", file.path, f"according to its records it starts at {home}")
     for file in found.doubles:
         _add_step(plan, "leaveOut", file.path, "another file contains its records")
-    placed = {file.path for file in found.moved}
     for path in plan.store.unexpected_log_names():
-        if path in placed:
-            continue
         _add_step(plan, "leaveOut", path, "not named after a physical offset: brokers do not start")
     last = max((file.start for file in found.files if file.start < plan.log_end), default=0)
     for file in found.files:

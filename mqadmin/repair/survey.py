@@ -5,14 +5,13 @@ records, without renaming them, and the log is then scanned in that order.
 """
 
 import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.errors import StoreError
 from broker.store.format.commitlog import LogRecord, check_record, own_offset
 from mqadmin.inspector.damage import LAST_MS
 from mqadmin.inspector.directory import LogFile, StoreDirectory
-from mqadmin.inspector.files import FileBytes, file_length, open_bytes
+from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.log import LogWalk, torn_record
 from mqadmin.inspector.store_manifest import read_queue_ends
 from mqadmin.inspector.verify.config_checks import read_settings
@@ -89,19 +88,7 @@ def arrange(store: StoreDirectory) -> Arrangement:
             continue
         placed[start] = file._replace(start=start)
         moved.append(file)
-    for file in _between(store, size, placed):
-        placed[file.start] = file
-        moved.append(file)
     return Arrangement([placed[start] for start in sorted(placed)], size, moved, doubles)
-
-
-def _between(store: StoreDirectory, size: int, placed: dict[int, LogFile]) -> Iterator[LogFile]:
-    """Yield files not named after an offset whose records close a gap between the others."""
-    first, last = min(placed, default=0), max(placed, default=0)
-    for path in store.unexpected_log_names():
-        home = _home(LogFile(path, last, file_length(path) or 0), size)
-        if home.records > 1 and first < home.start < last and home.start not in placed:
-            yield LogFile(path, home.start, file_length(path) or 0)
 
 
 def _is_usual(length: int) -> bool:

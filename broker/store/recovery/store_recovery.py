@@ -194,12 +194,6 @@ class Recovery:
             return log_min
         if report.clean:
             return self._start_after_stop(newest)
-        if self._manifest.begins is None:
-            # Without a list of its queues, a lost first file looks like an expired one.
-            self._announce(whole=True)
-            report.notes.append("last killed in another broker: the whole log is read once")
-            self._repair_index(trusted=False)
-            return log_min
         if self._intact:
             report.notes.append(
                 "the process was killed, the kernel still runs: all stored data is in the files"
