@@ -156,7 +156,9 @@ def _plan_files(plan: RepairPlan) -> None:
     for file in found.doubles:
         _add_step(plan, "leaveOut", file.path, "another file contains its records")
     for path in plan.store.unexpected_log_names():
-        _add_step(plan, "leaveOut", path, "not named after a physical offset: brokers do not start")
+        if path not in found.paths:
+            detail = "not named after a physical offset: brokers do not start"
+            _add_step(plan, "leaveOut", path, detail)
     last = max((file.start for file in found.files if file.start < plan.log_end), default=0)
     for file in found.files:
         length = file.length + file.overlap

@@ -130,7 +130,8 @@ def _files(source: Path) -> list[tuple[Path, int | None]]:
     known: list[tuple[Path, int | None]] = [
         (file.path, file.start) for file in (*found.files, *found.doubles)
     ]
-    return known + [(path, None) for path in store.unexpected_log_names()]
+    unnamed = [path for path in store.unexpected_log_names() if path not in found.paths]
+    return known + [(path, None) for path in unnamed]
 
 
 def _salvage_file(

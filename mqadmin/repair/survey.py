@@ -5,6 +5,7 @@ records, without renaming them, and the log is then scanned in that order.
 """
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.errors import StoreError
@@ -43,6 +44,11 @@ class Arrangement(NamedTuple):
     moved: list[LogFile]
     doubles: list[LogFile]
 
+    @property
+    def paths(self) -> set[Path]:
+        """The paths of all files, duplicates included."""
+        return {file.path for file in (*self.files, *self.doubles)}
+
 
 class ReorderedQueue(StoreDirectory):
     """A store whose CommitLog files have the starts of an :class:`Arrangement`."""
@@ -80,6 +86,7 @@ def arrange(store: StoreDirectory) -> Arrangement:
             placed[file.start] = file
         else:
             strangers.append((home.start, file))
+    strangers += [(file.start, file) for file in _unnamed(store, placed, size)]
     moved: list[LogFile] = []
     doubles: list[LogFile] = []
     for start, file in strangers:
@@ -89,6 +96,20 @@ def arrange(store: StoreDirectory) -> Arrangement:
         placed[start] = file._replace(start=start)
         moved.append(file)
     return Arrangement([placed[start] for start in sorted(placed)], size, moved, doubles)
+
+
+def _unnamed(store: StoreDirectory, placed: dict[int, LogFile], size: int) -> list[LogFile]:
+    """Return the files that have no offset as their names, but records of this log.
+
+    They adjoin a file with a right name, or lie between two.
+    """
+    first, last = min(placed, default=0) - size, max(placed, default=math.inf) + size
+    found = []
+    for path in store.unexpected_log_names():
+        home = _home(LogFile(path, -1, path.stat().st_size), size)
+        if home.records and first <= home.start <= last:
+            found.append(LogFile(path, home.start, path.stat().st_size))
+    return found
 
 
 def _is_usual(length: int) -> bool:

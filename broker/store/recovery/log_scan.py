@@ -238,7 +238,7 @@ class LogScan:
             file = self._log.files.find(position)
             if file is None:
                 following = [f for f in self._log.files.files if f.start > position]
-                if not following or not self._plausible_first(following[0]):
+                if not self._continues_after(position):
                     return end
                 name = file_name(position - position % self._log.file_size)
                 self._damaged(following[0], position, following[0].start, f"no file {name}")
@@ -401,8 +401,7 @@ class LogScan:
                 self._damaged(file, file.start + start, file.start + after, reason)
                 return after
             position = after
-        following = self._log.files.find(file.start + file.size)
-        if following is not None and self._plausible_first(following):
+        if self._continues_after(file.start + file.size):
             self._damaged(file, file.start + start, file.start + file.size, reason)
             return file.size
         return -1
@@ -456,6 +455,19 @@ class LogScan:
     def _plausible_first(self, file: MappedFile) -> bool:
         """Return whether the first record of a file can continue the log."""
         return self._continues_at(file, 0)
+
+    def _continues_after(self, physical_offset: int) -> bool:
+        """Return whether a file from this offset on has a record that can continue the log.
+
+        Its first record may be damaged, too: corruption may extend over the start of a file.
+        """
+        for file in self._log.files.files:
+            at = 0 if file.start >= physical_offset else -1
+            while at >= 0:
+                if self._continues_at(file, at):
+                    return True
+                at = self._next_start(file, at + 1)
+        return False
 
     def _damaged(self, file: MappedFile, start: int, end: int, reason: str) -> None:
         damage = FoundDamage(

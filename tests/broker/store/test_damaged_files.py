@@ -447,3 +447,33 @@ def test_a_unit_that_points_into_a_replaced_file_gives_no_bytes(stores, filled):
     assert set(read_all(store)) < set(range(MESSAGES))
     stores.kill(store)
     shutil.rmtree(stores.root)  # its queues do not agree with the log any more
+
+
+@pytest.mark.parametrize("stop", ["clean", "power-cut"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_damage_across_the_start_of_a_file_does_not_end_the_log(stores, filled, stop, number):
+    """Neither the end of one file nor the first records of the next one can be read."""
+    before, after = files(stores, "commitlog")[number - 1 : number + 1]
+    before.write_bytes(before.read_bytes()[:2000].ljust(4096, b"\0"))
+    after.write_bytes(bytes(1000) + after.read_bytes()[1000:])
+    (stores.root / "checkpoint").unlink()  # the whole log is read
+    (stores.root / QUEUE_ENDS).unlink()
+    leave(stores, stop)
+    store = stores.load()
+    begin, end = int(after.name) - 2096 - 250, int(after.name) + 1000 + 250
+    expected = {n for n, place in enumerate(filled) if not begin <= place.physical_offset < end}
+    assert set(read_all(store)) >= expected
+    stores.kill(store)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_damaged_record_after_a_missing_file_does_not_end_the_log(stores, filled, stop):
+    missing, after = files(stores, "commitlog")[1:3]
+    missing.unlink()
+    after.write_bytes(bytes(1000) + after.read_bytes()[1000:])
+    (stores.root / QUEUE_ENDS).unlink()
+    leave(stores, stop)
+    store = stores.load()
+    assert max(read_all(store)) == MESSAGES - 1
+    assert after.exists()
+    stores.kill(store)

@@ -282,3 +282,31 @@ def test_an_invalid_time_is_replaced_by_that_of_a_neighbour(
     neighbour = number - 1 if number else 1
     assert found.timeless == {begin: NOW + neighbour * 1000}
     assert found.records == 60
+
+
+@pytest.mark.parametrize("start", [0, 4096, 12288])
+def test_a_file_without_an_offset_in_its_name_gets_the_place_of_its_records(
+    made: MadeStore, start: int
+) -> None:
+    """An operator may have renamed it; a broker does not start until the name is right."""
+    whole = arrange(StoreDirectory(made.root))
+    renamed = log(made, start).rename(made.root / "commitlog" / "copy.bak")
+    found = arrange(StoreDirectory(made.root))
+    assert [file.start for file in found.files] == [file.start for file in whole.files]
+    assert [file.path for file in found.moved] == [renamed]
+
+
+def test_a_file_of_another_log_without_an_offset_in_its_name_is_left_out(made: MadeStore) -> None:
+    far = MadeStore(made.root / "far", start=1 << 40)
+    far.put()
+    far.put()
+    far.write(spare=False)
+    log(far, 1 << 40).rename(made.root / "commitlog" / "far.bak")
+    found = arrange(StoreDirectory(made.root))
+    assert (found.moved, found.doubles) == ([], [])
+
+
+def test_a_backup_copy_of_a_file_is_a_duplicate(made: MadeStore) -> None:
+    copy = shutil.copy(log(made, 4096), made.root / "commitlog" / "4096.bak")
+    found = arrange(StoreDirectory(made.root))
+    assert ([file.path for file in found.doubles], found.moved) == ([copy], [])
