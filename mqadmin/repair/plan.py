@@ -543,7 +543,7 @@ def _readable(path: Path) -> bool:
         data = read_all(path)
         if data is None or not data.strip():
             return False
-        if path.name.startswith("timercheck"):
+        if path.name.removesuffix(BACKUP) == "timercheck":
             return len(data) > 0
         decode_file(path.name.removesuffix(BACKUP), data)
     except (StoreError, RemoteProtocolError):
