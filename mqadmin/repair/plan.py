@@ -12,7 +12,7 @@ from broker.errors import RemoteProtocolError, StoreError, StorePathError
 from broker.store.format import config, indexfile, state
 from broker.store.format.commitlog import RECORD, LogRecord, read_record
 from broker.store.format.consumequeue import BATCH_FILE_SIZE, FILE_SIZE, UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.configs import BACKUP, decode_file, keep_valid_offsets
+from mqadmin.inspector.configs import BACKUP, TIMER_CHECK, decode_file, keep_valid_offsets
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.directory import StoreDirectory
@@ -499,6 +499,9 @@ def _plan_configs(plan: RepairPlan) -> None:
         spare = _readable(folder / (name + BACKUP))
         if good:
             plan.configs[name] = "keep"
+        elif _is_valid(name, content(folder / name).strip(b"\0")):
+            plan.configs[name] = "trim"
+            _add_step(plan, "repairConfig", folder / name, "NUL bytes around the text are removed")
         elif spare:
             plan.configs[name] = "restore"
             _add_step(plan, "restoreConfig", folder / name, f"from {name}{BACKUP}")
@@ -539,14 +542,17 @@ def _plan_configs(plan: RepairPlan) -> None:
 
 def _readable(path: Path) -> bool:
     """Whether a broker can read a configuration file."""
+    return _is_valid(path.name.removesuffix(BACKUP), content(path))
+
+
+def _is_valid(name: str, data: bytes) -> bool:
+    """Whether a broker can read this content of a configuration file."""
+    if not data.strip():
+        return False
     try:
-        data = read_all(path)
-        if data is None or not data.strip():
-            return False
-        if path.name.removesuffix(BACKUP) == "timercheck":
-            return len(data) > 0
-        decode_file(path.name.removesuffix(BACKUP), data)
-    except (StoreError, RemoteProtocolError):
+        if name != TIMER_CHECK:
+            decode_file(name, data)
+    except RemoteProtocolError:
         return False
     return True
 

@@ -102,6 +102,19 @@ def test_a_queue_file_that_is_a_byte_too_long_gets_its_length_again(
     assert (tmp_path / "out" / name).stat().st_size == length
 
 
+@pytest.mark.parametrize("name", ["consumerOffset.json", "topics.json"])
+def test_nul_bytes_after_the_text_cost_no_entry(base_store, tmp_path: Path, name: str) -> None:
+    """A power cut leaves them; our broker reads the text, Java's the backup."""
+    root = base_store("normal-stop-533")
+    path = root / "config" / name
+    text = path.read_bytes()
+    path.write_bytes(text + bytes(100))
+    path.with_name(name + ".bak").write_bytes(b'{"offsetTable":{},"topicConfigTable":{}}')
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert (tmp_path / "out" / "config" / name).read_bytes() == text
+
+
 def test_a_clean_store_has_nothing_to_repair(base_store) -> None:
     for name in ("normal-stop-498", "pop-533", "batch-cq-533", "lmq-533", "transaction-533"):
         assert plan_of(base_store(name)).steps == []
