@@ -485,12 +485,13 @@ def _plan_timers(plan: RepairPlan) -> None:
 
 def _plan_configs(plan: RepairPlan) -> None:
     """Plan configuration files: kept, restored from backup, left out, or built from the log."""
-    folder = plan.store.folder(state.CONFIG_DIR)
-    if folder is None or not folder.is_dir():
-        return
+    assert plan.store.root is not None
+    folder = plan.store.root / state.CONFIG_DIR
+    if not folder.is_dir() and not plan.rebuild_timers:
+        return  # else the copy has a folder, and it needs the topics
     names = {
         path.name.removesuffix(BACKUP)
-        for path in folder.iterdir()
+        for path in (folder.iterdir() if folder.is_dir() else ())
         if not path.name.endswith(".tmp") and (path.is_file() or _is_misplaced(path))
     }
     names.add(config.TOPICS)
