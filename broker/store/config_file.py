@@ -27,6 +27,10 @@ class ConfigFile:
         """Path of the previous version."""
         return self.path + ".bak"
 
+    def exists(self) -> bool:
+        """Whether the file itself exists, whatever it contains."""
+        return self._disk.exists(self.path)
+
     def load(self) -> str:
         """Read the text, from the backup if the file is missing or empty; empty without both.
 

@@ -4,6 +4,8 @@ Only the keys that inspection uses are read; a Java broker does not write the fi
 documented in :mod:`broker.store.recovery.store_manifest`; inspection must not import it: it writes.
 """
 
+import os
+
 import msgspec
 
 from broker.common.java import INT32_MAX
@@ -80,7 +82,10 @@ class DeletedTopics:
 
 def read_queue_ends(store: StoreDirectory) -> StoreManifest:
     """Read the file of a store; StoreError if it exists and a read fails."""
-    data = None if store.root is None else read_all(store.root / QUEUE_ENDS)
+    path = None if store.root is None else store.root / QUEUE_ENDS
+    if path is not None and os.path.lexists(path) and not path.is_file():
+        return StoreManifest(problem="it is not a file")  # nor does a broker start
+    data = None if path is None else read_all(path)
     if data is None:
         return StoreManifest()
     try:

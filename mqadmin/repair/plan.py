@@ -12,7 +12,7 @@ from broker.errors import RemoteProtocolError, StoreError, StorePathError
 from broker.store.format import config, indexfile, state
 from broker.store.format.commitlog import RECORD, LogRecord, read_record
 from broker.store.format.consumequeue import BATCH_FILE_SIZE, FILE_SIZE, UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.configs import BACKUP, decode_file, keep_valid_offsets
+from mqadmin.inspector.configs import BACKUP, TIMER_CHECK, decode_file, keep_valid_offsets
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.directory import StoreDirectory
@@ -488,20 +488,24 @@ def _plan_timers(plan: RepairPlan) -> None:
 
 def _plan_configs(plan: RepairPlan) -> None:
     """Plan configuration files: kept, restored from backup, left out, or built from the log."""
-    folder = plan.store.folder(state.CONFIG_DIR)
-    if folder is None or not folder.is_dir():
-        return
+    assert plan.store.root is not None
+    folder = plan.store.root / state.CONFIG_DIR
+    if not folder.is_dir() and not plan.rebuild_timers:
+        return  # else the copy has a folder, and it needs the topics
     names = {
         path.name.removesuffix(BACKUP)
-        for path in folder.iterdir()
+        for path in (folder.iterdir() if folder.is_dir() else ())
         if not path.name.endswith(".tmp") and (path.is_file() or _is_misplaced(path))
     }
     names.add(config.TOPICS)
     for name in sorted(names):
-        good = _readable(folder / name)
-        spare = _readable(folder / (name + BACKUP))
+        good = _is_valid(name, content(folder / name))
+        spare = _is_valid(name, content(folder / (name + BACKUP)))
         if good:
             plan.configs[name] = "keep"
+        elif _is_valid(name, content(folder / name).strip(b"\0")):
+            plan.configs[name] = "trim"
+            _add_step(plan, "repairConfig", folder / name, "NUL bytes around the text are removed")
         elif spare:
             plan.configs[name] = "restore"
             _add_step(plan, "restoreConfig", folder / name, f"from {name}{BACKUP}")
@@ -540,17 +544,13 @@ def _plan_configs(plan: RepairPlan) -> None:
             )
 
 
-def _readable(path: Path) -> bool:
-    """Whether a broker can read a configuration file."""
+def _is_valid(name: str, data: bytes) -> bool:
+    """Whether a broker can read this content of a configuration file."""
+    if not data.strip():
+        return False
     try:
-        data = read_all(path)
-        if data is None or not data.strip():
-            return False
-        if path.name.startswith("timercheck"):
-            return len(data) > 0
-        name = path.name.removesuffix(BACKUP)
-        values = decode_file(name, data)
-    except (StoreError, RemoteProtocolError):
+        values = {} if name == TIMER_CHECK else decode_file(name, data)
+    except RemoteProtocolError:
         return False
     return name != config.TOPICS or isinstance(values.get("topicConfigTable"), dict)
 

@@ -310,6 +310,8 @@ class _Repair:
             spare = folder / (name + BACKUP)
             if how == "keep":
                 self.made.take(folder / name, target, sealed=False)
+            elif how == "trim":
+                self.made.write(target, content(folder / name).strip(b"\0"))
             elif how == "restore":
                 self.made.take(spare, target, sealed=False)
             elif how in ("topics", "addTopics"):
@@ -322,7 +324,7 @@ class _Repair:
                     self.made.write(target, text.encode())
                 if old:
                     self.made.write(f"{DAMAGED}/{name}", old)
-            if how in ("keep", "restore", "addTopics") and spare.is_file():
+            if how in ("keep", "trim", "restore", "addTopics") and spare.is_file():
                 self.made.take(spare, target + BACKUP, sealed=False)
 
     def _topics(self, data: bytes | None) -> str:

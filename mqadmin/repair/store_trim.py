@@ -9,6 +9,7 @@ skipped by brokers. The other files are hard-linked, so that the copy needs litt
 ``IndexService#deleteExpiredFile``.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -238,7 +239,7 @@ def trim_store(
     root = check_places(store, output)
     refuse_running(store)
     check_output(output)
-    known = {(row.kind, row.detail) for row in verify(store, VerifyOptions(), progress).findings}
+    before = verify(store, VerifyOptions(), progress).findings
     made = Output(output, links=links)
     try:
         _copy_rest(store, made, root, frozenset(plan.files))
@@ -248,11 +249,7 @@ def trim_store(
     except BaseException:
         made.discard()
         raise
-    findings = [
-        row
-        for row in after.findings
-        if row.severity != NOTICE and (row.kind, row.detail) not in known
-    ]
+    findings = _new_findings(before, after.findings)
     return TrimResult(
         output=str(output),
         backup=None,
@@ -263,6 +260,22 @@ def trim_store(
         findings=findings,
         summary=after.summary,
     )
+
+
+def _new_findings(before: list[DamageRow], after: list[DamageRow]) -> list[DamageRow]:
+    """Return the findings of a copy that the store does not have.
+
+    A finding about removed and kept messages, such as keys without entries, has other numbers in
+    the copy: it is new if the store has fewer findings of that kind.
+    """
+    known = {(row.kind, row.detail) for row in before}
+    kinds = Counter(row.kind for row in before)
+    kinds.subtract(row.kind for row in after)
+    return [
+        row
+        for row in after
+        if row.severity != NOTICE and (row.kind, row.detail) not in known and kinds[row.kind] < 0
+    ]
 
 
 def _copy_rest(store: StoreDirectory, made: Output, root: Path, removed: frozenset[str]) -> None:

@@ -18,13 +18,16 @@ Content = TypeVar("Content")
 def load_config(
     file: ConfigFile, decode: Callable[[str], Content], *, report: bool = True
 ) -> Content | None:
-    """Return the decoded file, else its backup, None if neither exists; log the use of the backup.
+    """Return the decoded file, else its backup, None if neither has a text.
 
-    StoreError when neither can be decoded, or when a file cannot be read.
+    The use of the backup is logged, and a file that lost its text: the broker starts without it,
+    as Java does. StoreError when neither can be decoded, or when a file cannot be read.
     """
     try:
         text = file.load()
         if not text.strip():
+            if report and file.exists():
+                log.error("%s: is empty, and there is no backup: its content is lost", file.path)
             return None
         try:
             content, reason = decode(text), "is missing or empty"

@@ -350,9 +350,13 @@ class IndexService:
         """Position of the first file that must be validated, None if there is none.
 
         The file was truncated, its header does not match its entries, or a file before it is lost.
+        Only the last file may have space: the next one is created when a file is full.
         """
+        last = len(self.files) - 1
         for number, index in enumerate(self.files):
             if number in (self.whole_files, self.doubtful) or not index.sound:
+                return number
+            if number < last and not index.full:
                 return number
         return self.whole_files
 

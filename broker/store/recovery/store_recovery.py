@@ -1,12 +1,13 @@
 """Recovery: determine and restore the contents of a store when it is opened.
 
-The ``abort`` file and ``queueEnds.json`` distinguish four cases:
+The ``abort`` file and ``queueEnds.json`` distinguish five cases:
 
 ====================  ========================================  ==================================
 last stop             condition                                 scanned part of the log
 ====================  ========================================  ==================================
 clean, this broker    no ``abort``, ``queueEnds.json`` matches  from the newest unit's record on
 clean, other broker   no ``abort``                              the whole log, once
+killed, other broker  ``abort``, no ``queueEnds.json``          the whole log, once
 killed, same kernel   ``abort`` has this kernel and directory   from the newest unit's record on;
                                                                 CRCs since the checkpoint
 any other             ``abort``                                 from the checkpoint's file on
@@ -190,6 +191,12 @@ class Recovery:
         if self._log_incomplete() or self._check.missing():
             self._announce(whole=True)
             report.notes.append("files are missing or short: the whole log is read")
+            self._repair_index(trusted=self._intact)
+            return log_min
+        if not report.clean and not self._manifest.found:
+            # Nothing records the queues: one that lost units would stay short.
+            self._announce(whole=True)
+            report.notes.append("last run by another broker: the whole log is read once")
             self._repair_index(trusted=self._intact)
             return log_min
         if report.clean:

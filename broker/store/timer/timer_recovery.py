@@ -11,6 +11,7 @@ A checkpoint of Java may be ahead of its log position: the first unit past it de
 **Source:** RocketMQ TimerMessageStore#recover, #recoverAndRevise, #reviseQueueOffset.
 """
 
+import contextlib
 import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -130,7 +131,7 @@ class TimerRecovery:
         self._log.load(crashed=not clean, notes=self._notes)
         checkpoint = self._progress.read(self._notes)
         try:
-            queue_offset = self._from_checkpoint(checkpoint)
+            queue_offset = self._from_checkpoint(checkpoint, clean=clean)
         except _InconsistentFiles as error:
             queue_offset = self._rebuild(str(error))
         self._load_metrics(recount=not clean)
@@ -148,7 +149,7 @@ class TimerRecovery:
 
     # ---- checkpoint, log, wheel
 
-    def _from_checkpoint(self, checkpoint: TimerCheckpoint | None) -> int:
+    def _from_checkpoint(self, checkpoint: TimerCheckpoint | None, *, clean: bool) -> int:
         """Restore the state of a checkpoint; the queue offset to continue from."""
         if checkpoint is None:
             if self._log.files.files or self._wheel.exists():
@@ -168,6 +169,7 @@ class TimerRecovery:
             checkpoint.last_timer_queue_offset, self._first_unflushed(end, checkpoint)
         )
         chains, stale = self._read_wheel(end)
+        self._check_slots(chains, end, clean=clean)
         # A message from the queue offset on is enqueued again in any case.
         relinked = [
             unit
@@ -253,6 +255,28 @@ class TimerRecovery:
             else:
                 chains[time_ms] = chain
         return chains, stale
+
+    def _check_slots(self, chains: dict[int, Chain], end: int, *, clean: bool) -> None:
+        """Refuse a wheel that lacks slots of pending units, as after zeros in a part of it.
+
+        The units are read only if the wheel has another number of messages than ``timermetrics``.
+        After a crash the slots of the last deliveries may be empty, but not yet the checkpoint.
+        """
+        metrics = TimerMetrics()
+        with contextlib.suppress(RocketMQError):
+            metrics.decode(self._progress.metrics_file.load() or "{}")
+            counted = sum(topic.count for topic in metrics.topics.values())
+            if counted == sum(chain.number for chain in chains.values()):
+                return
+        precision_ms = self._wheel.precision_ms
+        first = self._read_time if clean else self._store.log.last_store_timestamp
+        for position, unit in self._log.units(self._log.start):
+            if position >= end:
+                return
+            time_ms = unit.current_write_time + unit.delayed_ms
+            time_ms -= time_ms % precision_ms
+            if time_ms >= first and time_ms not in chains:
+                raise _InconsistentFiles(f"the wheel lacks the slot of the unit at {position}")
 
     def _shortened(self, slot: TimerSlot, end: int) -> Chain | None:
         """The chain of a slot up to position ``end``; None if nothing is left of it."""

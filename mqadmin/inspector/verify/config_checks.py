@@ -17,7 +17,7 @@ from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, state
 from broker.store.format.consumequeue import UNIT_SIZE
 from mqadmin.inspector.configs import BACKUP, config_rows, decode_file
-from mqadmin.inspector.damage import ERROR, NOTICE, WARNING
+from mqadmin.inspector.damage import ERROR, NOTICE, WARNING, found
 from mqadmin.inspector.directory import StoreDirectory, own_settings
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.queries.loss import indexed_places
@@ -353,7 +353,15 @@ def check_queue_ends(
         return
     path = store.root / state.QUEUE_ENDS
     if recorded.problem:
-        findings.add("config", path, recorded.problem, severity=NOTICE)
+        findings.take(
+            found(
+                "config",
+                str(path),
+                recorded.problem,
+                severity=NOTICE,
+                suggestion="our broker reads the whole log at its start, and writes the file again",
+            )
+        )
     elif recorded.log_end > end:
         findings.add(
             "checkpoint",

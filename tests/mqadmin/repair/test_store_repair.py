@@ -102,6 +102,40 @@ def test_a_queue_file_that_is_a_byte_too_long_gets_its_length_again(
     assert (tmp_path / "out" / name).stat().st_size == length
 
 
+@pytest.mark.parametrize("put", [os.mkdir, os.mkfifo, lambda path: path.symlink_to(path.name)])
+def test_a_manifest_that_is_not_a_file_is_a_finding_and_left_out(
+    base_store, tmp_path: Path, put: Any
+) -> None:
+    root = base_store("normal-stop-533")
+    put(root / "queueEnds.json")
+    found = {row.kind for row in verify(StoreDirectory(root), VerifyOptions()).findings}
+    assert "unreadable" in found
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert not os.path.lexists(tmp_path / "out" / "queueEnds.json")
+
+
+def test_a_store_without_config_gets_topics_beside_its_timers(base_store, tmp_path: Path) -> None:
+    root = base_store("delay-533")
+    shutil.rmtree(root / "config")
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert (tmp_path / "out" / "config" / "topics.json").exists()
+
+
+@pytest.mark.parametrize("name", ["consumerOffset.json", "topics.json"])
+def test_nul_bytes_after_the_text_cost_no_entry(base_store, tmp_path: Path, name: str) -> None:
+    """A power cut leaves them; our broker reads the text, Java's the backup."""
+    root = base_store("normal-stop-533")
+    path = root / "config" / name
+    text = path.read_bytes()
+    path.write_bytes(text + bytes(100))
+    path.with_name(name + ".bak").write_bytes(b'{"offsetTable":{},"topicConfigTable":{}}')
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert (tmp_path / "out" / "config" / name).read_bytes() == text
+
+
 def test_a_clean_store_has_nothing_to_repair(base_store) -> None:
     for name in ("normal-stop-498", "pop-533", "batch-cq-533", "lmq-533", "transaction-533"):
         assert plan_of(base_store(name)).steps == []

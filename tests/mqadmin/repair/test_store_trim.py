@@ -242,6 +242,16 @@ def test_index_files_are_removed_up_to_the_first_one_that_is_needed(tmp_path: Pa
     assert counts[-1] > 0
 
 
+def test_a_missing_index_file_is_no_finding_of_the_copy(root: Path, tmp_path: Path) -> None:
+    """Its keys are not indexed before and after; only their number differs."""
+    files = StoreDirectory(root).index_files()
+    files[len(files) // 2].unlink()
+    store = StoreDirectory(root)
+    plan = plan_trim(store, store.log_files()[2].start)
+    result = trim_store(store, plan, tmp_path / "out")
+    assert (result.ok, result.findings) == (True, [])
+
+
 def test_a_damaged_index_file_ends_the_removal_of_index_files(tmp_path: Path) -> None:
     store = small(tmp_path)
     last = [file.start for file in StoreDirectory(store.root).log_files()][-2]

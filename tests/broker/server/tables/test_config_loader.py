@@ -99,3 +99,13 @@ def test_the_next_write_keeps_a_backup_that_was_used(file: ConfigFile) -> None:
     assert load_config(file, decode) == 1
     file.persist(GOOD)
     assert (Path(file.path).read_text(), Path(file.backup_path).read_text()) == (GOOD, OLD)
+
+
+@pytest.mark.parametrize("text", ["", "\0" * 50, " \n", None])
+def test_a_file_that_lost_its_text_is_reported(
+    file: ConfigFile, text: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Java starts without the table, and without a message."""
+    write(file, text, None)
+    assert load_config(file, decode) is None
+    assert [file.path in line for line in caplog.messages] == ([] if text is None else [True])

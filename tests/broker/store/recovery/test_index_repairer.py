@@ -85,3 +85,23 @@ def test_records_before_the_start_of_the_queues_are_only_indexed(stores, inner, 
     assert min(placed) >= last
     stores.close(store)
     assert [path.read_bytes() for path in index_paths(stores)] == before
+
+
+@pytest.mark.parametrize("value", [0, 0xFF])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_file_before_the_last_that_is_not_full_is_rebuilt(stores, inner, value, recorded):
+    """A header of zeros or of negative counts reads as that of a file without entries."""
+    store = stores.start()
+    for number in range(120):
+        store.put_message(inner(properties={"KEYS": f"k{number}"}))
+    stores.close(store)
+    before, damaged, last = index_paths(stores)
+    with damaged.open("r+b") as file:
+        file.write(bytes([value]) * 40)
+    if not recorded:  # as Java leaves a store
+        (stores.root / "queueEnds.json").unlink()
+    store = stores.start()
+    for key in range(120):
+        assert len(store.query_message("TopicA", f"k{key}", 9, 0, 1 << 62).buffers) == 1, key
+    assert store.report.removed_files == [str(damaged), str(last)]
+    assert before.exists()

@@ -758,3 +758,27 @@ def test_a_kill_during_recovery_loses_no_unit(
     assert numbers(store) == ALL
     for n in range(40) if index and keys else ():
         assert len(store.query_message("TopicA", f"k{n}", 9, 0, 1 << 62).buffers) == 1
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("gone", ["units", "queue"])
+def test_queues_that_another_broker_left_incomplete_are_rebuilt(stores, inner, gone, killed):
+    """Java scans from the file of the checkpoint, and the queue stays without its first units."""
+    store = stores.start()
+    for number in range(60):
+        store.put_message(inner(queue_id=number % 2, body=b"%03d" % number))
+        stores.clock.advance(1000)
+    stores.close(store)
+    (stores.root / "queueEnds.json").unlink()
+    if killed:
+        (stores.root / "abort").write_bytes(b"")
+    folder = stores.root / "consumequeue" / "TopicA" / "1"
+    if gone == "queue":
+        shutil.rmtree(folder)
+    else:
+        path = folder / f"{0:020d}"
+        path.write_bytes(bytes(path.stat().st_size)) if killed else path.unlink()
+    store = stores.start()
+    assert store.report.scanned_from == 0
+    assert (store.get_min_offset("TopicA", 1), store.get_max_offset("TopicA", 1)) == (0, 30)
+    assert store.reader.get_message("TopicA", 1, 0, 1).message_count == 1

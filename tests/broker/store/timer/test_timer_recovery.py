@@ -9,6 +9,7 @@ from broker.common.clock import ManualClock
 from broker.store.config import FIELD_OF_KEY
 from broker.store.format.timer import (
     LOG_UNIT_SIZE,
+    SLOT_SIZE,
     SLOTS,
     TimerCheckpoint,
     decode_timer_checkpoint,
@@ -127,6 +128,23 @@ def test_wheel_of_another_length_rebuilds(stopped: Timers) -> None:
     path.write_bytes(path.read_bytes()[:-32])
     stopped.open()
     assert "length" in stopped.notes[0]
+    stopped.close()
+    finish(stopped)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("part", ["slot", "file"])
+def test_zeros_in_the_wheel_rebuild(stopped: Timers, part: str, killed: bool) -> None:
+    wheel = Path(stopped.timers.wheel.path)
+    data = bytearray(wheel.read_bytes())
+    first = next(at for at, byte in enumerate(data) if byte) // SLOT_SIZE * SLOT_SIZE
+    gone = slice(first, first + SLOT_SIZE) if part == "slot" else slice(0, len(data))
+    data[gone] = bytes(gone.stop - gone.start)
+    wheel.write_bytes(data)
+    if killed:
+        (Path(stopped.config.root) / "abort").write_bytes(b"")
+    stopped.open()
+    assert any("the wheel lacks the slot" in note for note in stopped.notes)
     stopped.close()
     finish(stopped)
 
