@@ -12,7 +12,13 @@ from broker.errors import RemoteProtocolError, StoreError, StorePathError
 from broker.store.format import config, indexfile, state
 from broker.store.format.commitlog import RECORD, LogRecord, read_record
 from broker.store.format.consumequeue import BATCH_FILE_SIZE, FILE_SIZE, UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.configs import BACKUP, TIMER_CHECK, decode_file, keep_valid_offsets
+from mqadmin.inspector.configs import (
+    BACKUP,
+    TIMER_CHECK,
+    decode_file,
+    keep_valid_offsets,
+    missing_table,
+)
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.directory import StoreDirectory
@@ -485,8 +491,7 @@ def _plan_timers(plan: RepairPlan) -> None:
 
 def _plan_configs(plan: RepairPlan) -> None:
     """Plan configuration files: kept, restored from backup, left out, or built from the log."""
-    assert plan.store.root is not None
-    folder = plan.store.root / state.CONFIG_DIR
+    folder = plan.store.path / state.CONFIG_DIR
     if not folder.is_dir() and not plan.rebuild_timers:
         return  # else the copy has a folder, and it needs the topics
     names = {
@@ -496,8 +501,8 @@ def _plan_configs(plan: RepairPlan) -> None:
     }
     names.add(config.TOPICS)
     for name in sorted(names):
-        good = _readable(folder / name)
-        spare = _readable(folder / (name + BACKUP))
+        good = _is_valid(name, content(folder / name))
+        spare = _is_valid(name, content(folder / (name + BACKUP)))
         if good:
             plan.configs[name] = "keep"
         elif _is_valid(name, content(folder / name).strip(b"\0")):
@@ -541,18 +546,13 @@ def _plan_configs(plan: RepairPlan) -> None:
             )
 
 
-def _readable(path: Path) -> bool:
-    """Whether a broker can read a configuration file."""
-    return _is_valid(path.name.removesuffix(BACKUP), content(path))
-
-
 def _is_valid(name: str, data: bytes) -> bool:
-    """Whether a broker can read this content of a configuration file."""
+    """Whether a broker can read this content of a configuration file, and finds its table."""
     if not data.strip():
         return False
     try:
         if name != TIMER_CHECK:
-            decode_file(name, data)
+            return not missing_table(name, decode_file(name, data))
     except RemoteProtocolError:
         return False
     return True
