@@ -166,6 +166,20 @@ def test_nul_bytes_after_the_text_cost_no_entry(base_store, tmp_path: Path, name
     assert (tmp_path / "out" / "config" / name).read_bytes() == text
 
 
+@pytest.mark.parametrize("added", [20, 3200])
+def test_an_index_file_that_is_too_long_is_rebuilt(base_store, tmp_path: Path, added: int) -> None:
+    root = base_store("normal-stop-533")
+    path = StoreDirectory(root).index_files()[-1]
+    length = path.stat().st_size
+    os.truncate(path, length + added)
+    (found,) = verify(StoreDirectory(root), VerifyOptions()).findings
+    assert (found.kind, found.severity, found.path) == ("index", "error", str(path))
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    files = StoreDirectory(tmp_path / "out").index_files()
+    assert {file.stat().st_size for file in files} == {length}
+
+
 def test_a_clean_store_has_nothing_to_repair(base_store) -> None:
     for name in ("normal-stop-498", "pop-533", "batch-cq-533", "lmq-533", "transaction-533"):
         assert plan_of(base_store(name)).steps == []
