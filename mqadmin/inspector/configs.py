@@ -123,6 +123,23 @@ def decode_file(name: str, data: bytes) -> dict[str, Any]:
     return root
 
 
+_TABLES: Final = {
+    config.TOPICS: "topicConfigTable",
+    config.SUBSCRIPTION_GROUP: "subscriptionGroupTable",
+    config.CONSUMER_OFFSET: "offsetTable",
+    config.DELAY_OFFSET: "offsetTable",
+}
+
+
+def missing_table(name: str, value: Mapping[str, Any]) -> str:
+    """Return the name of the table that a file lacks, "" if it has it.
+
+    Brokers always write the table, and read a file without it as empty: all entries are lost.
+    """
+    table = _TABLES.get(name, "")
+    return "" if not table or isinstance(value.get(table), dict) else table
+
+
 def _of_topic(value: dict[str, Any], topic: str) -> dict[str, Any]:
     """Reduce tables to the keys ``topic`` and ``topic@group``."""
     kept: dict[str, Any] = {}

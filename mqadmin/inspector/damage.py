@@ -182,6 +182,7 @@ KINDS: Final[dict[str, DamageKind]] = {
         "compare both records; the outcome of the transaction is uncertain",
     ),
 }
+WHOLE_LOG: Final = "our broker reads the whole log at its next start, and writes the file again"
 AT_END: Final = (
     "the end of the log is torn, as after a crash or in a copy of a running store;"
     " recovery truncates it there"

@@ -12,7 +12,13 @@ from broker.errors import RemoteProtocolError, StoreError, StorePathError
 from broker.store.format import config, indexfile, state
 from broker.store.format.commitlog import RECORD, LogRecord, read_record
 from broker.store.format.consumequeue import BATCH_FILE_SIZE, FILE_SIZE, UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.configs import BACKUP, TIMER_CHECK, decode_file, keep_valid_offsets
+from mqadmin.inspector.configs import (
+    BACKUP,
+    TIMER_CHECK,
+    decode_file,
+    keep_valid_offsets,
+    missing_table,
+)
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.directory import StoreDirectory
@@ -488,8 +494,7 @@ def _plan_timers(plan: RepairPlan) -> None:
 
 def _plan_configs(plan: RepairPlan) -> None:
     """Plan configuration files: kept, restored from backup, left out, or built from the log."""
-    assert plan.store.root is not None
-    folder = plan.store.root / state.CONFIG_DIR
+    folder = plan.store.path / state.CONFIG_DIR
     if not folder.is_dir() and not plan.rebuild_timers:
         return  # else the copy has a folder, and it needs the topics
     names = {
@@ -545,14 +550,15 @@ def _plan_configs(plan: RepairPlan) -> None:
 
 
 def _is_valid(name: str, data: bytes) -> bool:
-    """Whether a broker can read this content of a configuration file."""
+    """Whether a broker can read this content of a configuration file, and finds its table."""
     if not data.strip():
         return False
     try:
-        values = {} if name == TIMER_CHECK else decode_file(name, data)
+        if name != TIMER_CHECK:
+            return not missing_table(name, decode_file(name, data))
     except RemoteProtocolError:
         return False
-    return name != config.TOPICS or isinstance(values.get("topicConfigTable"), dict)
+    return True
 
 
 def _is_misplaced(path: Path) -> bool:

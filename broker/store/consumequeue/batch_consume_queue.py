@@ -124,6 +124,11 @@ class BatchConsumeQueue(ConsumeQueue):
         unit = self._unit_at(self._number_of(queue_offset))
         return unit[_BASE] if unit is not None else queue_offset
 
+    def unit_end(self, queue_offset: int) -> int:
+        """Queue offset after the unit that contains ``queue_offset``."""
+        unit = self._unit_at(self._number_of(queue_offset))
+        return unit[_BASE] + unit[_COUNT] if unit is not None else queue_offset
+
     def next_file_offset(self, queue_offset: int) -> int:
         """Base offset of the first unit in the next file, or the queue's end."""
         per_file = self._size // BATCH_UNIT_SIZE
@@ -132,7 +137,11 @@ class BatchConsumeQueue(ConsumeQueue):
         return unit[_BASE] if unit is not None else self.max_offset
 
     def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
-        """Find the files and the number of units."""
+        """Find the files and the number of units, up to a corrupt one.
+
+        The binary search needs ascending bases, and a count that is too large makes a pull skip the
+        messages of the next units. Recovery adds the units again.
+        """
         self._load_files(crashed, notes if notes is not None else [])
         files = self.files.files
         count = 0
@@ -142,6 +151,27 @@ class BatchConsumeQueue(ConsumeQueue):
                 break
             self.files.remove_last()
         self._set_units(files[-1].start // BATCH_UNIT_SIZE + count if files else 0)
+        ordered = self._count_ordered()
+        if ordered < self._units:
+            self._set_units(ordered)
+
+    def _count_ordered(self, files_back: int = 3) -> int:
+        """Number of units before the first corrupt one, or two that overlap: either is corrupt.
+
+        As Java it reads the last files only.
+        """
+        before = 0
+        for file in self.files.files[-files_back:]:
+            number = file.start // BATCH_UNIT_SIZE
+            count = min(self._units - number, self._size // BATCH_UNIT_SIZE)
+            for unit in BATCH_UNIT_STRUCT.iter_unpack(file.view[: count * BATCH_UNIT_SIZE]):
+                if not _whole(unit):
+                    return number
+                if unit[_BASE] < before:
+                    return number - 1
+                before = unit[_BASE] + unit[_COUNT]
+                number += 1
+        return self._units
 
     def scan_end(self, files_back: int = 3) -> None:
         """Find the end by reading every unit of the last ``files_back`` files."""
@@ -152,7 +182,8 @@ class BatchConsumeQueue(ConsumeQueue):
                 if number >= stored or not _whole(
                     _UNPACK_FROM(file.mapping, number * BATCH_UNIT_SIZE)
                 ):
-                    self._cut_units(file.start // BATCH_UNIT_SIZE + number)
+                    # load() may have found an earlier end.
+                    self._cut_units(min(self._units, file.start // BATCH_UNIT_SIZE + number))
                     return
 
     def truncate_to_log(self, physical_end: int) -> bool:

@@ -283,6 +283,10 @@ class ConsumeQueue:
         """First queue offset of the unit that contains ``queue_offset``: here each has its own."""
         return queue_offset
 
+    def unit_end(self, queue_offset: int) -> int:
+        """Queue offset after the unit that contains ``queue_offset``: here each has its own."""
+        return queue_offset + 1
+
     def next_file_offset(self, queue_offset: int) -> int:
         """Queue offset of the first unit of the file after the one that contains ``queue_offset``.
 

@@ -114,6 +114,8 @@ class IndexFile:
             return True
         if not (1 < self.count <= self.max_entries and self.used_slots >= 0):
             return False
+        if self.begin_timestamp <= 0 or self.end_timestamp <= 0:
+            return False  # a query would end at this file
         mapping = self.file.mapping
         first = ENTRY_STRUCT.unpack_from(mapping, self._entries_at + ENTRY_SIZE)
         last_at = self._entries_at + (self.count - 1) * ENTRY_SIZE

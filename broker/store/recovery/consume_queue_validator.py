@@ -115,6 +115,10 @@ class ConsumeQueueValidator:
         request = self._reput.read(file.mapping, position, file.start)
         owner = request.queue
         if owner is queue:
+            if queue.topic.batch and queue.unit_end(queue_offset) - queue_offset != (
+                request.messages
+            ):
+                return False
             return request.queue_offset == queue_offset
         # The topic alone is not enough: the record may not be dispatched to this queue (a delayed
         # message in its schedule queue), or it replaced the unit's record after a power failure.

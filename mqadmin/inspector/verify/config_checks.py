@@ -16,8 +16,8 @@ from broker.common.topic import (
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, state
 from broker.store.format.consumequeue import UNIT_SIZE
-from mqadmin.inspector.configs import BACKUP, config_rows, decode_file
-from mqadmin.inspector.damage import ERROR, NOTICE, WARNING, found
+from mqadmin.inspector.configs import BACKUP, config_rows, decode_file, missing_table
+from mqadmin.inspector.damage import ERROR, NOTICE, WARNING, WHOLE_LOG, found
 from mqadmin.inspector.directory import StoreDirectory, own_settings
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.queries.loss import indexed_places
@@ -72,6 +72,8 @@ class ConfigChecks:
                 self.findings.take(row)
                 continue
             self.values[row.name] = (row.path, row.value)
+            if table := missing_table(row.name, row.value):
+                self.findings.add("config", row.path, f"the file has no {table}")
             if row.from_backup and not (folder / row.name).exists():
                 self.findings.add(
                     "config",
@@ -95,10 +97,9 @@ class ConfigChecks:
         """Return the queue count by topic, None without a readable topics.json."""
         if config.TOPICS not in self.values:
             return None
-        path, value = self.values[config.TOPICS]
+        _, value = self.values[config.TOPICS]
         table = value.get("topicConfigTable")
         if not isinstance(table, dict):
-            self.findings.add("config", path, "the file has no topicConfigTable")
             return None
         found = {}
         for name, topic in table.items():
@@ -359,7 +360,7 @@ def check_queue_ends(
                 str(path),
                 recorded.problem,
                 severity=NOTICE,
-                suggestion="our broker reads the whole log at its start, and writes the file again",
+                suggestion=WHOLE_LOG,
             )
         )
     elif recorded.log_end > end:

@@ -26,7 +26,7 @@ from broker.store.format.indexfile import (
 )
 from mqadmin.inspector.damage import NOTICE, WARNING
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.files import open_bytes
+from mqadmin.inspector.files import file_length, open_bytes
 from mqadmin.inspector.index import is_blank
 from mqadmin.inspector.verify.index_chains import Entries, chain_problems, shape_of
 from mqadmin.inspector.verify.report import Findings
@@ -260,6 +260,8 @@ class IndexChecks:
 
     def _read(self, paths: list[Path]) -> None:
         shapes: dict[int, int] = {}
+        lengths = Counter(file_length(path) or 0 for path in paths if path.name.isdecimal())
+        usual = max(lengths, key=lambda length: (lengths[length], -length), default=0)
         previous: IndexFileCheck | None = None
         kept = 0
         newest = max((path.name for path in paths if path.name.isdecimal()), default="")
@@ -279,6 +281,9 @@ class IndexChecks:
                     check = IndexFileCheck(path, self.findings, slots)
                     if not check.read(file.data):
                         continue
+                    if len(file) > usual:  # a broker does not start with it
+                        detail = f"the file has {len(file)} bytes, the others have {usual}"
+                        self.findings.add("index", path, detail)
                     shapes[len(file)] = slots
                     check.check_chains(file.data, moving=self.moving, running=live)
                     kept += check.count

@@ -123,6 +123,36 @@ def test_a_store_without_config_gets_topics_beside_its_timers(base_store, tmp_pa
     assert (tmp_path / "out" / "config" / "topics.json").exists()
 
 
+@pytest.mark.parametrize("backup", [True, False])
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("topics.json", b"topicConfigTable"),
+        ("subscriptionGroup.json", b"subscriptionGroupTable"),
+        ("consumerOffset.json", b"offsetTable"),
+        ("delayOffset.json", b"offsetTable"),
+    ],
+)
+def test_a_configuration_file_without_its_table_is_restored_or_made(
+    base_store, tmp_path: Path, name: str, table: bytes, backup: bool
+) -> None:
+    """Brokers read it as empty: a flipped bit in the name of the table loses all entries."""
+    root = base_store("delay-533")
+    path = root / "config" / name
+    text = path.read_bytes()
+    path.write_bytes(text.replace(table, table[:-1] + b"d"))
+    spare = path.with_name(name + ".bak")
+    spare.write_bytes(text)
+    if not backup:
+        spare.unlink()
+    found = [row for row in verify(StoreDirectory(root), VerifyOptions()).findings if row.path]
+    assert any(row.path == str(path) and "has no " + table.decode() in row.detail for row in found)
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    if backup:
+        assert (tmp_path / "out" / "config" / name).read_bytes() == text
+
+
 @pytest.mark.parametrize("name", ["consumerOffset.json", "topics.json"])
 def test_nul_bytes_after_the_text_cost_no_entry(base_store, tmp_path: Path, name: str) -> None:
     """A power cut leaves them; our broker reads the text, Java's the backup."""
@@ -134,6 +164,20 @@ def test_nul_bytes_after_the_text_cost_no_entry(base_store, tmp_path: Path, name
     result = repair(plan_of(root), tmp_path / "out")
     assert result.ok, result.findings
     assert (tmp_path / "out" / "config" / name).read_bytes() == text
+
+
+@pytest.mark.parametrize("added", [20, 3200])
+def test_an_index_file_that_is_too_long_is_rebuilt(base_store, tmp_path: Path, added: int) -> None:
+    root = base_store("normal-stop-533")
+    path = StoreDirectory(root).index_files()[-1]
+    length = path.stat().st_size
+    os.truncate(path, length + added)
+    (found,) = verify(StoreDirectory(root), VerifyOptions()).findings
+    assert (found.kind, found.severity, found.path) == ("index", "error", str(path))
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    files = StoreDirectory(tmp_path / "out").index_files()
+    assert {file.stat().st_size for file in files} == {length}
 
 
 def test_a_clean_store_has_nothing_to_repair(base_store) -> None:

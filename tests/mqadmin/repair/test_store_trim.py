@@ -242,7 +242,7 @@ def test_index_files_are_removed_up_to_the_first_one_that_is_needed(tmp_path: Pa
     assert counts[-1] > 0
 
 
-def test_a_missing_index_file_is_not_a_finding_of_the_copy(root: Path, tmp_path: Path) -> None:
+def test_a_missing_index_file_is_not_a_new_finding(root: Path, tmp_path: Path) -> None:
     """Its keys are not indexed before and after; only their number differs."""
     files = StoreDirectory(root).index_files()
     files[len(files) // 2].unlink()

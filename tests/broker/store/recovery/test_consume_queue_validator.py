@@ -90,21 +90,51 @@ def test_a_corrupt_end_of_a_queue_is_rebuilt(stopped, inner):
     assert store.put_message(inner(queue_id=0)).queue_offset == 3
 
 
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("unit", [0, 1])
-def test_corrupt_bases_of_a_batch_queue_end_no_start(stores, inner, unit):
+@pytest.fixture
+def batches(stores, inner):
+    """A cleanly stopped store with a batch queue of three units of three messages; its file."""
     store = stores.start()
     store.queue_table.set_batch_topics(["Bulk"])
     for number in range(3):
         properties = {"INNER_NUM": "3"}
         store.put_message(inner("Bulk", body=b"%d" % number, sys_flag=0xC0, properties=properties))
     stores.close(store)
-    path = stores.root / "batchconsumequeue" / "Bulk" / "0" / f"{0:020d}"
-    data = bytearray(path.read_bytes())
-    whole = bytes(data)
+    return stores.root / "batchconsumequeue" / "Bulk" / "0" / f"{0:020d}"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("unit", [0, 1])
+def test_corrupt_bases_of_a_batch_queue_end_no_start(stores, batches, unit):
+    whole = batches.read_bytes()
+    data = bytearray(whole)
     data[unit * 46 + 28 : unit * 46 + 36] = (1 << 60).to_bytes(8, "big")
     data[2 * 46 : 2 * 46 + 8] = (1 << 40).to_bytes(8, "big")
-    path.write_bytes(data)
+    batches.write_bytes(data)
     store = stores.start()
     assert (store.get_min_offset("Bulk", 0), store.get_max_offset("Bulk", 0)) == (0, 9)
-    assert path.read_bytes() == whole
+    assert batches.read_bytes() == whole
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("unit", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("base", 0), ("base", 2), ("base", 1 << 62), ("base", -1), ("count", 0x7FFF), ("count", 0)],
+)
+def test_a_corrupt_unit_of_a_batch_queue_costs_no_message(
+    stores, batches, unit, field, value, killed
+):
+    whole = batches.read_bytes()
+    data = bytearray(whole)
+    at, size = (28, 8) if field == "base" else (36, 2)
+    data[unit * 46 + at : unit * 46 + at + size] = value.to_bytes(size, "big", signed=True)
+    if data == whole:
+        return
+    batches.write_bytes(data)
+    if killed:
+        (stores.root / "abort").write_bytes(b"")
+    store = stores.start()
+    assert (store.get_min_offset("Bulk", 0), store.get_max_offset("Bulk", 0)) == (0, 9)
+    for offset in range(9):
+        assert store.get_message("Bulk", 0, offset, 1).next_begin_offset == offset // 3 * 3 + 3
+    assert batches.read_bytes() == whole

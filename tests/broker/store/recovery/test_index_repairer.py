@@ -87,17 +87,20 @@ def test_records_before_the_start_of_the_queues_are_only_indexed(stores, inner, 
     assert [path.read_bytes() for path in index_paths(stores)] == before
 
 
-@pytest.mark.parametrize("value", [0, 0xFF])
+@pytest.mark.parametrize("header", [bytes(40), b"\xff" * 40, b"\x80"])
 @pytest.mark.parametrize("recorded", [True, False])
-def test_a_file_before_the_last_that_is_not_full_is_rebuilt(stores, inner, value, recorded):
-    """A header of zeros or of negative counts reads as that of a file without entries."""
+def test_a_file_before_the_last_with_a_corrupt_header_is_rebuilt(stores, inner, header, recorded):
+    """A header of zeros or of negative counts reads as that of a file without entries.
+
+    A negative beginTimestamp would end the queries that go back to older files.
+    """
     store = stores.start()
     for number in range(120):
         store.put_message(inner(properties={"KEYS": f"k{number}"}))
     stores.close(store)
     before, damaged, last = index_paths(stores)
     with damaged.open("r+b") as file:
-        file.write(bytes([value]) * 40)
+        file.write(header)
     if not recorded:  # as Java leaves a store
         (stores.root / "queueEnds.json").unlink()
     store = stores.start()
