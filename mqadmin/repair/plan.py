@@ -554,18 +554,15 @@ def _is_valid(name: str, data: bytes) -> bool:
     if not data.strip():
         return False
     try:
-        if name != TIMER_CHECK:
-            return not missing_table(name, decode_file(name, data))
+        return name == TIMER_CHECK or not missing_table(name, decode_file(name, data))
     except RemoteProtocolError:
         return False
-    return True
 
 
 def _is_misplaced(path: Path) -> bool:
     """Whether an entry of ``config/`` that is not a file has the name of one."""
-    exists = path.exists()
     kind = state.wrong_type(
-        state.CONFIG_DIR, path.name, is_file=False, is_folder=path.is_dir(), exists=exists
+        state.CONFIG_DIR, path.name, is_file=False, is_folder=path.is_dir(), exists=path.exists()
     )
     return kind is not None
 
