@@ -260,8 +260,9 @@ class IndexChecks:
 
     def _read(self, paths: list[Path]) -> None:
         shapes: dict[int, int] = {}
-        lengths = Counter(file_length(path) or 0 for path in paths if path.name.isdecimal())
-        usual = max(lengths, key=lambda length: (lengths[length], -length), default=0)
+        lengths = Counter(file_length(path) for path in paths if path.name.isdecimal())
+        del lengths[None], lengths[0]  # a file that a broker is creating has no bytes
+        usual = max(lengths, key=lambda length: (lengths[length], -(length or 0)), default=0) or 0
         previous: IndexFileCheck | None = None
         kept = 0
         newest = max((path.name for path in paths if path.name.isdecimal()), default="")
