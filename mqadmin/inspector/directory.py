@@ -58,6 +58,20 @@ class LogFile(NamedTuple):
     overlap: int = 0
 
 
+def without_overlaps(files: list[LogFile], size: int) -> list[LogFile]:
+    """Return CommitLog files without the bytes of each that belong to the next: see ``overlap``.
+
+    ``size`` is the length that the files should have.
+    """
+    starts = {file.start for file in files}
+    return [
+        file._replace(length=size, overlap=file.length - size)
+        if file.length > size and file.start + size in starts
+        else file
+        for file in files
+    ]
+
+
 class QueueFiles(NamedTuple):
     """The files of one ConsumeQueue as (path, start in bytes).
 
@@ -179,14 +193,7 @@ class StoreDirectory:
     def _log_files_in(self, folder: Path | None) -> list[LogFile]:
         files = [] if folder is None else self.numbered(folder)
         lengths = [file.length for file in files]
-        usual = max(lengths, key=lengths.count, default=0)
-        starts = {file.start for file in files}
-        return [
-            file._replace(length=usual, overlap=file.length - usual)
-            if file.length > usual and file.start + usual in starts
-            else file
-            for file in files
-        ]
+        return without_overlaps(files, max(lengths, key=lengths.count, default=0))
 
     def numbered(self, folder: Path) -> list[LogFile]:
         """Return the files of a folder that are named after their first byte, in order.

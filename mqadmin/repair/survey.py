@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.errors import StoreError
 from broker.store.format.commitlog import LogRecord, check_record, own_offset
 from mqadmin.inspector.damage import LAST_MS
-from mqadmin.inspector.directory import LogFile, StoreDirectory
+from mqadmin.inspector.directory import LogFile, StoreDirectory, without_overlaps
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.log import LogWalk, torn_record
 from mqadmin.inspector.store_manifest import read_queue_ends
@@ -95,7 +95,8 @@ def arrange(store: StoreDirectory) -> Arrangement:
             continue
         placed[start] = file._replace(start=start)
         moved.append(file)
-    return Arrangement([placed[start] for start in sorted(placed)], size, moved, doubles)
+    files = without_overlaps([placed[start] for start in sorted(placed)], size)
+    return Arrangement(files, size, moved, doubles)
 
 
 def _unnamed(store: StoreDirectory, placed: dict[int, LogFile], size: int) -> list[LogFile]:

@@ -204,6 +204,15 @@ def test_bytes_past_the_start_of_the_next_file_are_not_in_the_log(
     assert found.bad_parts(0, made.end) == []
 
 
+def test_bytes_past_the_start_of_a_renamed_file_are_not_in_the_log(
+    made: MadeStore, surveyed
+) -> None:
+    with log(made, 0).open("ab") as file:
+        file.write(b"x" * 20)
+    log(made, 4096).rename(made.root / "commitlog" / f"{file_name(4096)}.bak")
+    assert surveyed(made.root).good == [(0, made.end)]
+
+
 @pytest.mark.parametrize("position", [0, 4, 28, 95], ids=["size", "magic", "offset", "body"])
 def test_a_damaged_record_is_a_bad_part_of_its_length(
     made: MadeStore, surveyed, position: int
