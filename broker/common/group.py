@@ -176,4 +176,4 @@ def group_config_from_wire(wire: Mapping[str, object]) -> SubscriptionGroupConfi
     policy = wire.get("groupRetryPolicy")
     if isinstance(policy, Mapping):
         wire = {**wire, "groupRetryPolicy": _retry_policy(policy)}
-    return config_from_wire(wire, SubscriptionGroupConfig, "group configuration")
+    return config_from_wire(wire, SubscriptionGroupConfig, "group", "groupName")

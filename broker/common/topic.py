@@ -279,26 +279,27 @@ def topic_config_to_wire(config: TopicConfig, *, with_attributes: bool = True) -
     return wire
 
 
-def config_from_wire(wire: Mapping[str, object], kind: type[T], subject: str) -> T:
+def config_from_wire(wire: Mapping[str, object], kind: type[T], subject: str, name: str) -> T:
     """Convert a configuration; absent or null fields get the defaults of ``kind``.
 
     Fields that ``kind`` does not have are kept in its field ``extra``. Numbers and booleans may be
-    given as text, as fastjson allows. Raises RemoteProtocolError naming the invalid field.
+    given as text, as fastjson allows. Raises RemoteProtocolError that contains ``subject``, the
+    value of the field ``name``, and the invalid field.
     """
     names = frozenset(kind.__struct_encode_fields__) - {"extra"}
     known: dict[str, object] = {}
     extra: dict[str, object] = {}
-    for name, value in wire.items():
-        if name not in names:
-            extra[name] = value
+    for field, value in wire.items():
+        if field not in names:
+            extra[field] = value
         elif value is not None:
-            known[name] = value
+            known[field] = value
     known["extra"] = extra
     try:
         return msgspec.convert(known, kind, strict=False)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         # msgspec encodes the text of a numeric field; an unpaired surrogate has no encoding.
-        raise RemoteProtocolError(f"{subject}: {error}") from None
+        raise RemoteProtocolError(f"{subject} {str(wire.get(name))!r:.80}: {error}") from None
 
 
 def topic_config_from_wire(wire: Mapping[str, object]) -> TopicConfig:
@@ -307,4 +308,4 @@ def topic_config_from_wire(wire: Mapping[str, object]) -> TopicConfig:
     Numbers and booleans may be given as text, as fastjson allows. Raises RemoteProtocolError
     naming the invalid field.
     """
-    return config_from_wire(wire, TopicConfig, "topic configuration")
+    return config_from_wire(wire, TopicConfig, "topic", "topicName")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -200,43 +200,75 @@ def map_offsets(
     )
 
 
-def keep_valid_offsets(name: str, data: bytes) -> str | None:
-    """Return the text of an offset file without its invalid entries: brokers refuse the whole file.
+def content(path: Path) -> bytes:
+    """Return the bytes of a configuration file, none if it is missing or cannot be read."""
+    try:
+        return read_all(path) or b""
+    except StoreError:
+        return b""
 
-    None for another file, for one that is not a JSON object, or if another part of it is invalid.
-    """
+
+def json_object(data: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a configuration file, its entries unchecked; None without one."""
     try:
         root = loads(data)
-        if not isinstance(root, dict):
-            return None
-        table = root.get("offsetTable")
-        if name == config.DELAY_OFFSET:
-            root["offsetTable"] = _valid(table)
-            return config.encode_delay_offset(config.decode_delay_offset(dumps(root)))
-        if name not in (config.CONSUMER_OFFSET, config.LMQ_CONSUMER_OFFSET):
-            return None
-        if isinstance(table, dict):
-            root["offsetTable"] = {
-                key: _valid(queues) for key, queues in table.items() if isinstance(queues, dict)
-            }
-        light = root.get("lmqOffsetTable")
-        if isinstance(light, dict):
-            root["lmqOffsetTable"] = {k: at for k, at in light.items() if _is_valid(0, at)}
-        return config.encode_consumer_offset(config.decode_consumer_offset(dumps(root)))
     except RemoteProtocolError:
         return None
+    return root if isinstance(root, dict) else None
 
 
-def _valid(offsets: Any) -> Any:
-    """Return the valid entries of a map of numbers to offsets; another value is unchanged."""
-    if not isinstance(offsets, Mapping):
-        return offsets
-    return {key: offset for key, offset in offsets.items() if _is_valid(key, offset)}
+class ValidEntries(NamedTuple):
+    """The text of a configuration file without its invalid entries, and the names of these."""
+
+    text: str
+    invalid: list[str]
 
 
-def _is_valid(key: object, offset: object) -> bool:
+def keep_valid_entries(name: str, data: bytes) -> ValidEntries | None:
+    """Leave the invalid entries of a file out: because of one, brokers refuse the whole file.
+
+    Of offset tables single queues are left out, of other tables whole entries. None for a file
+    without its table, for one that is not a JSON object, or if another part of it is invalid.
+    """
+    decode = _DECODERS.get(name)
+    if decode is None:
+        return None
+    root = json_object(data)
+    if root is None or missing_table(name, root):
+        return None
+    invalid: list[str] = []
+    for field, table in root.items():
+        if field != "dataVersion" and isinstance(table, dict):
+            root[field] = _keep_valid(decode, field, table, invalid)
+    return ValidEntries(dumps(root), invalid) if _is_valid(decode, root) else None
+
+
+def _keep_valid(
+    decode: Callable[[bytes], object], field: str, table: dict[str, Any], invalid: list[str]
+) -> dict[str, Any]:
+    """The valid entries of a table; those of offset tables are tables of queues themselves."""
+    if _is_valid(decode, {field: table}):
+        return table
+    kept = {}
+    for key, value in table.items():
+        if field == "offsetTable" and isinstance(value, dict):
+            queues = value
+            value = {
+                queue: offset
+                for queue, offset in queues.items()
+                if _is_valid(decode, {field: {key: {queue: offset}}})
+            }
+            invalid += [f"{key}:{queue}" for queue in queues if queue not in value]
+        if _is_valid(decode, {field: {key: value}}):
+            kept[key] = value
+        else:
+            invalid.append(str(key))
+    return kept
+
+
+def _is_valid(decode: Callable[[bytes], object], root: dict[str, Any]) -> bool:
     try:
-        config.int_keys({key: offset})
+        decode(dumps(root).encode())
     except RemoteProtocolError:
         return False
     return True

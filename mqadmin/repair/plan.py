@@ -15,14 +15,15 @@ from broker.store.format.consumequeue import BATCH_FILE_SIZE, FILE_SIZE, UNIT_SI
 from mqadmin.inspector.configs import (
     BACKUP,
     TIMER_CHECK,
+    content,
     decode_file,
-    keep_valid_offsets,
+    keep_valid_entries,
     missing_table,
 )
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.files import open_bytes, read_all
+from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.store_manifest import read_queue_ends
@@ -83,7 +84,7 @@ class RepairPlan(msgspec.Struct, kw_only=True):
     rebuild_timers: bool
     queue_sizes: tuple[int, int]
     index_shape: tuple[int, int]
-    # file of config/ -> "keep", "restore", "drop", "offsets", "topics" or "addTopics"
+    # file of config/ -> "keep", "trim", "restore", "drop", "entries", "topics" or "addTopics"
     configs: dict[str, str]
     log_end: int
 
@@ -519,23 +520,8 @@ def _plan_configs(plan: RepairPlan) -> None:
             if name == config.TOPICS and unknown:
                 plan.configs[name] = "addTopics"
                 _add_step(plan, "makeTopics", folder / name, f"{unknown} topics{_FROM_LOG}")
-        elif name == config.TOPICS:
-            plan.configs[name] = "topics"
-            topics = {item.topic for item in plan.before.queues}
-            _add_step(
-                plan,
-                "makeTopics",
-                folder / name,
-                f"{len(topics)} topics{_FROM_LOG}",
-            )
-        elif keep_valid_offsets(name, content(folder / name)) is not None:
-            plan.configs[name] = "offsets"
-            _add_step(
-                plan, "repairConfig", folder / name, "entries that brokers refuse are left out"
-            )
         else:
-            plan.configs[name] = "drop"
-            _add_step(plan, "leaveOut", folder / name, "neither it nor its backup can be read")
+            _plan_entries(plan, folder / name)
     wrong = {row.path for row in plan.findings if row.kind in ("offset", "delayOffset")}
     for name in (config.CONSUMER_OFFSET, config.LMQ_CONSUMER_OFFSET, config.DELAY_OFFSET):
         # Verification compared the offsets with ends that include covered and cut records.
@@ -547,6 +533,24 @@ def _plan_configs(plan: RepairPlan) -> None:
                 folder / name,
                 "offsets beyond the ends of their queues become these ends: nothing new is skipped",
             )
+
+
+def _plan_entries(plan: RepairPlan, path: Path) -> None:
+    """Plan to keep the valid entries of a file without a valid backup; topics come from the log."""
+    kept = keep_valid_entries(path.name, content(path))
+    if kept is not None:
+        names = ", ".join(kept.invalid)
+        _add_step(plan, "repairConfig", path, f"left out, as they are invalid: {names:.200}")
+    if path.name == config.TOPICS:
+        plan.configs[path.name] = "topics"
+        known = set(config.decode_topics(kept.text).topics) if kept is not None else set()
+        missing = {item.topic for item in plan.before.queues} - known
+        _add_step(plan, "makeTopics", path, f"{len(missing)} topics{_FROM_LOG}")
+    elif kept is not None:
+        plan.configs[path.name] = "entries"
+    else:
+        plan.configs[path.name] = "drop"
+        _add_step(plan, "leaveOut", path, "neither it nor its backup can be read")
 
 
 def _is_valid(name: str, data: bytes) -> bool:
@@ -565,14 +569,6 @@ def _is_misplaced(path: Path) -> bool:
         state.CONFIG_DIR, path.name, is_file=False, is_folder=path.is_dir(), exists=path.exists()
     )
     return kind is not None
-
-
-def content(path: Path) -> bytes:
-    """Return the bytes of a configuration file, none if it is missing or cannot be read."""
-    try:
-        return read_all(path) or b""
-    except StoreError:
-        return b""
 
 
 def _plan_markers(plan: RepairPlan) -> None:

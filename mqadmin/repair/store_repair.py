@@ -20,7 +20,7 @@ from broker.store.format import config, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import RECORD, encode_blank, file_name
 from broker.store.format.state import QUEUE_ENDS
-from mqadmin.inspector.configs import BACKUP, keep_valid_offsets, map_offsets
+from mqadmin.inspector.configs import BACKUP, content, keep_valid_entries, map_offsets
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import open_bytes, read_all
@@ -35,7 +35,7 @@ from mqadmin.repair.derived_files.build_timers import TIMER_FILES, TimerBuilder,
 from mqadmin.repair.derived_files.rebuild import rebuild
 from mqadmin.repair.files import Output
 from mqadmin.repair.filler import fillers
-from mqadmin.repair.plan import BEYOND_REPAIR, RepairPlan, Step, content, make_plan
+from mqadmin.repair.plan import BEYOND_REPAIR, RepairPlan, Step, make_plan
 
 DAMAGED: Final = "damaged"
 # Files that are rebuilt, copied by their own step, or left out; all others are copied unchanged.
@@ -314,22 +314,23 @@ class _Repair:
                 self.made.write(target, content(folder / name).strip(b"\0"))
             elif how == "restore":
                 self.made.take(spare, target, sealed=False)
-            elif how in ("topics", "addTopics"):
-                data = read_all(spare) if how == "addTopics" else None
-                self.made.write(target, self._topics(data).encode())
+            elif how in ("topics", "addTopics", "entries"):
+                data = content(spare) if how == "addTopics" else content(folder / name)
+                kept = keep_valid_entries(name, data)
+                text = kept.text if kept is not None else ""
+                if how != "entries":
+                    text = self._topics(text)
+                self.made.write(target, text.encode())
             if how != "keep":
                 old = content(folder / name)
-                text = keep_valid_offsets(name, old) if how == "offsets" else None
-                if text is not None:
-                    self.made.write(target, text.encode())
                 if old:
                     self.made.write(f"{DAMAGED}/{name}", old)
             if how in ("keep", "trim", "restore", "addTopics") and spare.is_file():
                 self.made.take(spare, target + BACKUP, sealed=False)
 
-    def _topics(self, data: bytes | None) -> str:
-        """Build topics.json from ``data``, if given, and the queues that units or records show."""
-        found = config.TopicsFile() if data is None else config.decode_topics(data)
+    def _topics(self, text: str) -> str:
+        """Build topics.json from ``text``, if any, and the queues that units or records show."""
+        found = config.decode_topics(text) if text else config.TopicsFile()
         counts: dict[str, int] = {}
         keys = {(item.topic, item.queue_id) for item in self.plan.before.queues}
         for topic, queue_id in keys | self.plan.rebuild_queues:

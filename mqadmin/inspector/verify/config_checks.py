@@ -16,7 +16,14 @@ from broker.common.topic import (
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, state
 from broker.store.format.consumequeue import UNIT_SIZE
-from mqadmin.inspector.configs import BACKUP, config_rows, decode_file, missing_table
+from mqadmin.inspector.configs import (
+    BACKUP,
+    config_rows,
+    content,
+    decode_file,
+    json_object,
+    missing_table,
+)
 from mqadmin.inspector.damage import ERROR, NOTICE, WARNING, WHOLE_LOG, found
 from mqadmin.inspector.directory import StoreDirectory, own_settings
 from mqadmin.inspector.files import read_all
@@ -83,6 +90,12 @@ class ConfigChecks:
                 )
             elif not row.from_backup:
                 self._backup(folder / (row.name + BACKUP))
+        if config.TOPICS not in self.values:
+            # Another entry is invalid: brokers read none, but these topics were not deleted.
+            path = folder / config.TOPICS
+            root = json_object(content(path))
+            if root is not None and not missing_table(config.TOPICS, root):
+                self.values[config.TOPICS] = (str(path), root)
 
     def _backup(self, path: Path) -> None:
         """Report an unreadable backup: a broker reads it if the main file becomes unreadable."""
@@ -105,7 +118,7 @@ class ConfigChecks:
         for name, topic in table.items():
             topic = topic if isinstance(topic, dict) else {}
             counts = [topic.get("readQueueNums", 16), topic.get("writeQueueNums", 16)]
-            found[str(name)] = max(count for count in counts if isinstance(count, int))
+            found[str(name)] = max([count for count in counts if isinstance(count, int)], default=0)
         return found
 
     def batch_topics(self) -> set[str]:

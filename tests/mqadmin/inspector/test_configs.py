@@ -12,7 +12,7 @@ from mqadmin.inspector.configs import (
     config_rows,
     consumer_offset_file,
     decode_file,
-    keep_valid_offsets,
+    keep_valid_entries,
     read_topics,
 )
 from mqadmin.inspector.directory import StoreDirectory
@@ -92,28 +92,57 @@ def test_a_store_without_config_has_none(made: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "kept"),
+    ("name", "content", "kept", "invalid"),
     [
-        ("delayOffset.json", {"1": 5, "x": 6, "2": "y", "3": "7"}, {"1": 5, "3": 7}),
-        ("lmqConsumerOffset.json", {"%LMQ%a@g": {"0": 3, "1": None}, "b": 1}, {"%LMQ%a@g": {0: 3}}),
-        ("topics.json", {}, None),
+        (
+            "delayOffset.json",
+            {"offsetTable": {"1": 5, "x": 6, "2": "y", "3": "7"}},
+            {"offsetTable": {"1": 5, "3": "7"}},
+            ["x", "2"],
+        ),
+        (
+            "lmqConsumerOffset.json",
+            {"offsetTable": {"%LMQ%a@g": {"0": 3, "1": None}, "b": 1}, "lmqOffsetTable": {"c": {}}},
+            {"offsetTable": {"%LMQ%a@g": {"0": 3}}, "lmqOffsetTable": {}},
+            ["b", "c"],
+        ),
+        (
+            "topics.json",
+            {"topicConfigTable": {"A": {"perm": 4}, "B": {"perm": "x"}, "C": 7}},
+            {"topicConfigTable": {"A": {"perm": 4}}},
+            ["B", "C"],
+        ),
+        (
+            "subscriptionGroup.json",
+            {
+                "subscriptionGroupTable": {"G": {"retryMaxTimes": 3}, "H": {"retryMaxTimes": []}},
+                "forbiddenTable": {"G": {"A": 1}, "H": {"A": "x"}},
+            },
+            {
+                "subscriptionGroupTable": {"G": {"retryMaxTimes": 3}},
+                "forbiddenTable": {"G": {"A": 1}},
+            },
+            ["H", "H"],
+        ),
     ],
 )
-def test_valid_offsets_are_kept_and_others_left_out(
-    name: str, content: object, kept: dict[str, object] | None
+def test_valid_entries_are_kept_and_others_left_out(
+    name: str, content: object, kept: dict[str, object], invalid: list[str]
 ) -> None:
-    text = keep_valid_offsets(name, json.dumps({"offsetTable": content}).encode())
-    if kept is None:
-        assert text is None
-    else:
-        assert text is not None
-        table = decode_file(name, text.encode())["offsetTable"]
-        assert {str(key): value for key, value in table.items()} == kept
+    found = keep_valid_entries(name, json.dumps(content).encode())
+    assert found is not None
+    assert decode_file(name, found.text.encode()) == kept
+    assert found.invalid == invalid
+
+
+@pytest.mark.parametrize("name", ["topics.json", "consumerOffset.json", "timercheck"])
+def test_a_file_without_its_table_is_not_reduced(name: str) -> None:
+    assert keep_valid_entries(name, b"{}") is None
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"offsetTable":7}', b'{"dataVersion":[]}'])
 def test_a_file_that_has_another_defect_is_not_reduced(data: bytes) -> None:
-    assert keep_valid_offsets("consumerOffset.json", data) is None
+    assert keep_valid_entries("consumerOffset.json", data) is None
 
 
 def test_the_offsets_file_in_use_is_the_one_written_last(tmp_path: Path) -> None:

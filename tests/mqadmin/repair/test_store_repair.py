@@ -430,6 +430,50 @@ def test_topics_that_the_backup_lacks_come_from_the_log(base_store, tmp_path: Pa
     assert made["PaymentsA"]["readQueueNums"] == max(queues) + 1
 
 
+def test_valid_topics_are_kept_and_invalid_ones_come_from_the_log(
+    base_store, tmp_path: Path
+) -> None:
+    root = base_store("normal-stop-533")
+    path = root / "config" / "topics.json"
+    whole = loads(path.read_bytes())
+    table = whole["topicConfigTable"]
+    table["OrdersA"]["perm"] = 4
+    table["PaymentsA"]["writeQueueNums"] = "many"
+    path.write_bytes(dump_bytes(whole))
+    path.with_name(path.name + ".bak").unlink()
+    (row,) = verify(StoreDirectory(root), VerifyOptions()).findings
+    assert "PaymentsA" in row.detail
+    assert "$.writeQueueNums" in row.detail
+    plan = plan_of(root)
+    steps = {step.action: step.detail for step in plan.steps}
+    assert "PaymentsA" in steps["repairConfig"]
+    assert steps["makeTopics"].startswith("1 topics")
+    result = repair(plan, tmp_path / "out")
+    assert result.findings == []
+    made = loads((tmp_path / "out" / "config" / "topics.json").read_bytes())["topicConfigTable"]
+    assert set(made) == set(table)
+    assert made["OrdersA"] == table["OrdersA"]
+    queues = [row.queue_id for row in plan.before.queues if row.topic == "PaymentsA"]
+    assert made["PaymentsA"]["writeQueueNums"] == max(queues) + 1
+
+
+def test_valid_groups_are_kept(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    path = root / "config" / "subscriptionGroup.json"
+    whole = loads(path.read_bytes())
+    table = whole["subscriptionGroupTable"]
+    damaged = next(iter(table))
+    table[damaged]["retryMaxTimes"] = "many"
+    path.write_bytes(dump_bytes(whole))
+    path.with_name(path.name + ".bak").unlink()
+    plan = plan_of(root)
+    assert [step.action for step in plan.steps] == ["repairConfig"]
+    assert damaged in plan.steps[0].detail
+    assert repair(plan, tmp_path / "out").ok
+    made = loads((tmp_path / "out" / "config" / path.name).read_bytes())["subscriptionGroupTable"]
+    assert set(made) == set(table) - {damaged}
+
+
 @pytest.mark.parametrize(
     ("text", "kept_offsets"),
     [
