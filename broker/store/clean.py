@@ -173,7 +173,6 @@ class CleanService:
         visited = 0
         for queue in islice(self._rest, None if self._defer is None else QUEUES_PER_SLICE):
             visited += 1
-            queue.correct_min_offset(log_min)
             self._removed += queue.delete_expired(log_min)
         if self._defer is not None and visited == QUEUES_PER_SLICE:
             self._defer(partial(self._clean_more, log_min))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic, Unit
+from broker.store.consumequeue.expiry import FILLER, first_live_unit
 from broker.store.format.consumequeue import BATCH_UNIT_SIZE, BATCH_UNIT_STRUCT
 from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
 
@@ -210,25 +211,27 @@ class BatchConsumeQueue(ConsumeQueue):
 
     def correct_min_offset(self, log_min: int) -> None:
         """Set ``min_offset`` to the first unit whose record is still in the log."""
+        self._correct_min_offset(log_min)
+
+    def _correct_min_offset(self, log_min: int) -> int:
+        """Correct ``min_offset``; return the number of its unit."""
         files = self.files.files
         low = files[0].start // BATCH_UNIT_SIZE if files else self._units
-        high = self._units
-        while low < high:
-            middle = (low + high) // 2
-            unit = self._unit_at(middle)
-            if unit is not None and unit[_PHYSICAL] >= log_min:
-                high = middle
-            else:
-                low = middle + 1
-        unit = self._unit_at(low)
+        number = first_live_unit(low, self._units, log_min, self._physical_offset)
+        unit = self._unit_at(number)
         self.min_offset = unit[_BASE] if unit is not None else self.max_offset
+        return number
+
+    def _physical_offset(self, number: int) -> int:
+        unit = self._unit_at(number)
+        return unit[_PHYSICAL] if unit is not None else FILLER
 
     def delete_expired(self, log_min: int) -> int:
-        """Remove files whose last unit's record is no longer in the log; never the last file."""
+        """Correct ``min_offset`` and remove the files before it; never the last file."""
         removed = 0
         files = self.files.files
-        last = self._size - self._size % BATCH_UNIT_SIZE - BATCH_UNIT_SIZE
-        while len(files) > 1 and _UNPACK_FROM(files[0].mapping, last)[0] < log_min:
+        live_at = self._correct_min_offset(log_min) * BATCH_UNIT_SIZE
+        while len(files) > 1 and files[1].start <= live_at:
             self.files.remove_first()
             removed += 1
         return removed

@@ -13,6 +13,7 @@ from typing import Final
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.record import MAGIC_V1, MAGIC_V2, TOPIC_MAX_SIZE_V1
 from broker.store.consumequeue.consume_queue_ext import NO_ADDRESS, ConsumeQueueExt
+from broker.store.consumequeue.expiry import FILLER, first_live_unit
 from broker.store.format.consumequeue import (
     NO_UNIT,
     PRE_BLANK_SIZE,
@@ -388,32 +389,23 @@ class ConsumeQueue:
 
         **Source:** RocketMQ ConsumeQueue#correctMinOffset.
         """
-        files = self.files.files
-        if not files:
-            self.min_offset = self.max_offset
-            return
-        low, high = files[0].start // UNIT_SIZE, self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            unit = self.unit(middle)
-            if unit is not None and unit[1] != PRE_BLANK_SIZE and unit[0] >= log_min:
-                high = middle
-            else:
-                low = middle + 1
-        self.min_offset = low
+        self.min_offset = first_live_unit(
+            min(self.first_offset, self.max_offset), self.max_offset, log_min, self._physical_offset
+        )
+
+    def _physical_offset(self, queue_offset: int) -> int:
+        unit = self.unit(queue_offset)
+        return unit[0] if unit is not None and unit[1] != PRE_BLANK_SIZE else FILLER
 
     def delete_expired(self, log_min: int) -> int:
-        """Remove files whose last unit's record is no longer in the log; never the last file.
+        """Correct ``min_offset`` and remove the files before it; never the last file.
 
         **Source:** RocketMQ MappedFileQueue#deleteExpiredFileByOffset.
         """
         removed = 0
         files = self.files.files
-        # ensure_capacity may create the next file before this one is full.
-        while len(files) > 1 and files[1].start <= self.max_offset * UNIT_SIZE:
-            physical_offset, size, _ = UNPACK_FROM(files[0].mapping, self._size - UNIT_SIZE)
-            if size != PRE_BLANK_SIZE and physical_offset >= log_min:
-                break
+        self.correct_min_offset(log_min)
+        while len(files) > 1 and files[1].start <= self.min_offset * UNIT_SIZE:
             self.files.remove_first()
             removed += 1
         if removed and self.ext is not None:

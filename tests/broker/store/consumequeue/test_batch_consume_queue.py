@@ -94,6 +94,25 @@ def test_min_offset_and_expiry(make):
     assert queue.min_offset == queue.max_offset
 
 
+@pytest.mark.parametrize("log_min", [0, 1401])
+@pytest.mark.parametrize("damaged", [-5, 0, 1, 1 << 60])
+def test_a_damaged_unit_hides_no_message_and_costs_no_file(make, log_min, damaged):
+    queue = make()
+    fill(queue, 12)
+    queue.correct_min_offset(log_min)
+    expected = queue.min_offset
+    queue.destroy()
+    for number in range(12):
+        queue = make()
+        fill(queue, 12)
+        mapping = queue.files.find(number * 46).mapping
+        mapping[number % 5 * 46 : number % 5 * 46 + 8] = damaged.to_bytes(8, "big", signed=True)
+        queue.delete_expired(log_min)
+        assert queue.min_offset <= expected
+        assert queue.first_offset <= expected
+        queue.destroy()
+
+
 def test_sync(make):
     queue = make()
     fill(queue, 12)

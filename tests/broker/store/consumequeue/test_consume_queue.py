@@ -182,6 +182,30 @@ def test_expired_files_go_but_the_last_stays(make, tmp_path):
     assert queue.first_offset == 30
 
 
+DAMAGED_UNITS = [(-5, 100, 0), (0, 0, 0), (1, 100, 0), (1 << 60, 100, 0)]
+
+
+@pytest.mark.parametrize("log_min", [0, 1000, 1850, 3000, 9999])
+@pytest.mark.parametrize("damaged", DAMAGED_UNITS)
+@pytest.mark.parametrize("count", [1, 10])
+def test_damaged_units_hide_no_message_and_cost_no_file(make, log_min, damaged, count):
+    intact = make()
+    fill(intact, 35)
+    intact.correct_min_offset(log_min)
+    expected = intact.min_offset
+    intact.destroy()
+    for first in range(0, 35 - count, count):
+        queue = make()
+        fill(queue, 35)
+        for offset in range(first, first + count):
+            mapping = queue.files.find(offset * UNIT_SIZE).mapping
+            UNIT_STRUCT.pack_into(mapping, offset % UNITS * UNIT_SIZE, *damaged)
+        queue.delete_expired(log_min)
+        assert queue.min_offset <= max(expected, 1)  # no unit before the first one contradicts it
+        assert queue.first_offset <= min(expected, 34) // UNITS * UNITS
+        queue.destroy()
+
+
 def test_truncation_drops_units_past_the_end_of_the_log(make, tmp_path):
     queue = make()
     fill(queue, 35)
