@@ -270,7 +270,9 @@ def delay_level(properties: Mapping[str, str], max_level: int) -> int:
 
     **Source:** RocketMQ MessageExtBrokerInner#getDelayTimeLevel.
     """
-    text = properties.get(PROPERTY_DELAY_TIME_LEVEL, "")
+    text = properties.get(PROPERTY_DELAY_TIME_LEVEL)
+    if text is None:
+        return 0
     level = parse_number(text, 0, INT32_MAX)
     if level is None:
         level = max_level if _is_integer(text) and text[0] != "-" else 0
