@@ -3,9 +3,8 @@
 A MappedFileQueue is one contiguous range of bytes; each file is named after the position of its
 first byte. A file's space is reserved when it is created or before it is written again, then the
 file is mapped; ConsumeQueue files reserve space in steps, before each part is written. Long data
-is written by pwrite, into the same pages of the page cache.
-Views given to readers keep a file's memory alive after the file has been deleted: it is unmapped
-when the last view is released.
+is written by pwrite, into the same pages of the page cache. A view given to a reader keeps the
+memory of a deleted file alive: it is unmapped when the last view is released.
 
 **Source:** RocketMQ DefaultMappedFile, MappedFileQueue.
 """
@@ -496,11 +495,12 @@ class MappedFileQueue:
 
     def cut_at_gap(self) -> str:
         """Remove the files after the first missing one; return the path of that one, or empty."""
-        for number, (before, after) in enumerate(pairwise(list(self.files))):
-            if after.start != before.start + self.file_size:
-                while len(self.files) > number + 1:
+        first = self.files[0].start // self.file_size * self.file_size if self.files else 0
+        for number, file in enumerate(list(self.files)):
+            if file.start != first + number * self.file_size:
+                while len(self.files) > number:
                     self.remove_last()
-                return os.path.join(self.folder, file_name(before.start + self.file_size))
+                return os.path.join(self.folder, file_name(first + number * self.file_size))
         return ""
 
     def detect_size(self) -> int:

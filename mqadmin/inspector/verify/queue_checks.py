@@ -402,7 +402,7 @@ class QueueTable:
                     f"the file has {length} bytes, the others have {usual}",
                     start + length,
                 )
-            elif usual and start % usual and found.kind != "batch":
+            elif usual and start % usual:
                 sound = self._file_finding(key, path, f"no file of {usual} bytes begins at {start}")
         for (_, before), (path, start) in zip(found.files, found.files[1:], strict=False):
             if usual and start - before != usual:

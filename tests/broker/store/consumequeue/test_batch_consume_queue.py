@@ -70,6 +70,16 @@ def test_the_end_is_found_again(make):
         assert again.append(units * 3, 90_000, 10, 1)
 
 
+def test_a_renamed_first_file_is_removed_for_recovery_to_write_the_queue_again(make, tmp_path):
+    fill(make(), 4)
+    path = tmp_path / "q" / f"{0:020d}"
+    path.rename(path.with_name(f"{1:020d}"))
+    queue = make()
+    assert (queue.min_offset, queue.max_offset) == (0, 0)
+    fill(queue, 4)
+    assert [unit[4] for unit in queue.read_batches(0, 9)] == [0, 3, 6, 9]
+
+
 def test_cuts(make):
     queue = make()
     fill(queue, 12)

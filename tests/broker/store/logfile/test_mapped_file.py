@@ -190,6 +190,13 @@ def test_a_survey_changes_nothing(folder):
     assert [file.start for file in queue.files] == [0]
 
 
+def test_a_first_file_that_begins_within_a_file_is_removed_with_all_others(folder):
+    make(folder, SIZE + 1, 2 * SIZE)
+    queue = loaded(folder)
+    assert queue.cut_at_gap() == str(folder / f"{SIZE:020d}")
+    assert not queue.files
+
+
 def test_find_by_position(folder):
     make(folder, 2 * SIZE, 3 * SIZE, 5 * SIZE)
     queue = loaded(folder)

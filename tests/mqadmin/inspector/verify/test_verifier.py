@@ -312,6 +312,11 @@ def cut_json(root: Path) -> None:
     path.write_bytes(path.read_bytes()[:40])
 
 
+def rename_only_queue_file(root: Path) -> None:
+    path = root / "batchconsumequeue/BulkA/0" / f"{0:020d}"
+    path.rename(path.with_name(f"{1:020d}"))
+
+
 def remove(*names: str) -> Callable[[Path], None]:
     def plant(root: Path) -> None:
         for name in names:
@@ -352,6 +357,7 @@ FAULTS = [
     ),
     # The only file of its queue: its length follows from the files of the other queues.
     Planted("queueFiles", "pop-533", cut_only_queue_file, "warning"),
+    Planted("queueFiles", "batch-cq-533", rename_only_queue_file, "warning"),
     Planted("position", "retry-dlq-533", double_behind_the_end, "warning"),
     Planted("fileSize", "retry-dlq-533", cut_the_unused_part, "notice"),
     Planted("fileSize", "retry-dlq-533", cut_as_configured, "warning"),
