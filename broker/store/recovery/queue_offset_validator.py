@@ -1,9 +1,9 @@
 """QueueOffsetValidator: detect records whose stored queue offset is corrupt.
 
-No checksum covers a record's header. Queue offsets increase by one, so a single corrupt offset
-can be recognised: the next record of the queue continues the sequence without it. Recovery
-therefore defers a record whose offset is not the expected one until the next record of the same
-queue shows which of the two is right:
+No checksum covers a record's header. Queue offsets increase by one, or by the number of messages of
+an inner batch, so a single corrupt offset can be recognised: the next record of the queue continues
+the sequence without it. Recovery therefore defers a record whose offset is not the expected one
+until the next record of the same queue shows which of the two is right:
 
 ==================================  ===========================================================
 the next offset follows this one    the offset is valid; the records before it were lost
@@ -27,6 +27,8 @@ from broker.store.consumequeue.consume_queue import ConsumeQueue
 from broker.store.dispatch.request import DispatchRequest
 from broker.store.format.commitlog import RECORD_LEAST
 
+# Size of a message without body and properties in an inner batch.
+_MESSAGE_LEAST = 22
 Append = Callable[[DispatchRequest, int], None]
 MismatchedRecord = Callable[[DispatchRequest, int, int], None]
 
@@ -96,19 +98,19 @@ class QueueOffsetValidator:
     def _resolve(self, queue: ConsumeQueue, following: int) -> None:
         request, code = self._deferred.pop(queue)
         expected = self._expected[queue]
-        if following != request.queue_offset + 1 and (
-            following == expected + 1 or not self._has_space(request)
+        if following != request.queue_offset + request.messages and (
+            following == expected + request.messages or not self._has_space(request)
         ):
             self._mismatch(request, code, expected)
         else:
             self._take(request, code)
 
     def _mismatch(self, request: DispatchRequest, code: int, expected: int) -> None:
-        self._expected[request.queue] = expected + 1
+        self._expected[request.queue] = expected + request.messages
         self._mismatched(request, code, expected)
 
     def _take(self, request: DispatchRequest, code: int) -> None:
-        self._expected[request.queue] = request.queue_offset + 1
+        self._expected[request.queue] = request.queue_offset + request.messages
         self._append(request, code)
 
     def _has_space(self, request: DispatchRequest) -> bool:
@@ -116,7 +118,8 @@ class QueueOffsetValidator:
         start = request.physical_offset
         end = self._end_before(request.queue)
         lost = request.queue_offset - self._expected[request.queue]
-        return lost * RECORD_LEAST <= start - (end if end <= start else 0)
+        least = _MESSAGE_LEAST if request.queue.topic.batch else RECORD_LEAST
+        return lost * least <= start - (end if end <= start else 0)
 
     def _end_before(self, queue: ConsumeQueue) -> int:
         """Physical end offset of the record before the expected one, 0 if there is none.
@@ -134,7 +137,7 @@ def _has_unit(queue: ConsumeQueue, queue_offset: int, place: tuple[int, int]) ->
     if not 0 <= queue_offset < queue.max_offset:
         return False
     unit = queue.unit(queue_offset)
-    return unit is not None and unit[:2] == place
+    return unit is not None and unit[:2] == place and queue.unit_base(queue_offset) == queue_offset
 
 
 def _next_of(queue: ConsumeQueue, request: DispatchRequest) -> int:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.common.sysflag import INNER_BATCH
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.dispatch.request import DispatchRequest
 from broker.store.logfile.disk import Disk
@@ -151,3 +152,20 @@ def test_a_run_does_not_restart_a_queue_whose_unit_shows_another_offset(queue, w
     assert validator.accept_run(queue, 0, 1, 0)
     assert not validator.accept_run(queue, 0, 1, 100)
     assert validator.accept_run(queue, 0, 1, 300)
+
+
+@pytest.mark.parametrize("wrong", [0x40000003, 1, -1])
+def test_offsets_of_inner_batches_increase_by_their_messages(taken, queue, wrong):
+    """A wrong one would truncate a BatchCQ queue at that offset, or empty it."""
+    validator = QueueOffsetValidator(
+        lambda request, code: taken.append((request.queue_offset, True)),
+        lambda request, code, offset: taken.append((offset, False)),
+    )
+    for number, offset in enumerate((0, 3, wrong, 9, 12)):
+        validator.accept(
+            DispatchRequest(
+                number * 300, 300, 0, INNER_BATCH, offset, queue, b"INNER_NUM\x013\x02", None
+            ),
+            7,
+        )
+    assert taken == [(0, True), (3, True), (6, False), (9, True), (12, True)]
