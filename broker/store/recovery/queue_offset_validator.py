@@ -21,7 +21,9 @@ is offset 0 always accepted: the topic was deleted and recreated.
 units.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
 
 from broker.store.consumequeue.consume_queue import ConsumeQueue
 from broker.store.dispatch.request import DispatchRequest
@@ -47,15 +49,22 @@ class QueueOffsetValidator:
         self._deferred: dict[ConsumeQueue, tuple[DispatchRequest, int]] = {}
 
     def accept(self, request: DispatchRequest, code: int) -> None:
-        """Validate the next record of the log and, first, the deferred record of its queue."""
+        """Validate the next record of the log and, first, the deferred record of its queue.
+
+        ValueError if another record has its place, and a unit of another queue points to it: its
+        queue id is corrupt. With offset 0 it would restart its topic.
+        """
         queue, queue_offset = request.queue, request.queue_offset
+        place = (request.physical_offset, request.size)
+        stored = queue.unit(queue_offset)
+        if stored is not None and stored[:2] != place:
+            _refuse_other_owner(queue, place)
         if self._deferred and queue in self._deferred:
             self._resolve(queue, queue_offset)
         expected = self._expected.get(queue)
         if expected is None:
             expected = _next_of(queue, request)
             self._expected[queue] = expected
-        place = (request.physical_offset, request.size)
         if queue_offset == expected or _has_unit(queue, queue_offset, place):
             self._take(request, code)
         elif _has_unit(queue, expected, place):
@@ -79,6 +88,8 @@ class QueueOffsetValidator:
         if queue in self._deferred or first not in (expected, 0):
             return False
         if first != expected and (unit := queue.unit(expected)) and unit[0] == physical_offset:
+            return False
+        if (unit := queue.unit(first)) and unit[0] != physical_offset:
             return False
         self._expected[queue] = first + count
         return True
@@ -130,6 +141,22 @@ class QueueOffsetValidator:
         expected = self._expected[queue]
         before = queue.unit(expected - 1) if expected > 0 else None
         return before[0] + before[1] if before is not None else 0
+
+
+def _refuse_other_owner(queue: ConsumeQueue, place: tuple[int, int]) -> None:
+    """Raise ValueError if a unit of another queue of the topic points to the record."""
+    for other in queue.topic.queues.values():
+        offsets = range(other.first_offset, other.max_offset)
+        at = bisect_left(offsets, place[0], key=partial(_start, other))
+        unit = other.unit(offsets[at]) if other is not queue and at < len(offsets) else None
+        if unit is not None and unit[:2] == place:
+            raise ValueError(f"its unit is in queue {other.queue_id}")
+
+
+def _start(queue: ConsumeQueue, queue_offset: int) -> int:
+    """Physical offset of the unit at a queue offset."""
+    unit = queue.unit(queue_offset)
+    return unit[0] if unit is not None else -1
 
 
 def _has_unit(queue: ConsumeQueue, queue_offset: int, place: tuple[int, int]) -> bool:

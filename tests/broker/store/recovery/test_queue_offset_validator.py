@@ -151,7 +151,8 @@ def test_a_run_does_not_restart_a_queue_whose_unit_shows_another_offset(queue, w
     validator = QueueOffsetValidator(lambda *_: None, lambda *_: None)
     assert validator.accept_run(queue, 0, 1, 0)
     assert not validator.accept_run(queue, 0, 1, 100)
-    assert validator.accept_run(queue, 0, 1, 300)
+    assert not validator.accept_run(queue, 0, 1, 300)
+    assert validator.accept_run(queue, 1, 2, 100)
 
 
 @pytest.mark.parametrize("wrong", [0x40000003, 1, -1])
@@ -169,3 +170,22 @@ def test_offsets_of_inner_batches_increase_by_their_messages(taken, queue, wrong
             7,
         )
     assert taken == [(0, True), (3, True), (6, False), (9, True), (12, True)]
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_a_record_whose_unit_is_in_another_queue_has_a_wrong_queue_id(
+    accept, taken, queue, with_units, tmp_path, offset
+):
+    """With offset 0 it would restart the topic, and hide the messages of all its queues."""
+    with_units(0, 100, 200)
+    other = ConsumeQueue(
+        queue.topic, 1, MappedFileQueue(Disk(), str(tmp_path / "1"), 400), lambda queue: None
+    )
+    for number, physical in enumerate((50, 150, 300)):
+        other.append(number, physical, 100, 7)
+    queue.topic.queues.update({0: queue, 1: other})
+    accept(0, 0)
+    with pytest.raises(ValueError, match="its unit is in queue 1"):
+        accept(150, offset)
+    accept(200, 2)
+    assert taken[-1] == (200, 2, True)
