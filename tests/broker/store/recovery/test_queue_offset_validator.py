@@ -7,7 +7,7 @@ from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.dispatch.request import DispatchRequest
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFileQueue
-from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
+from broker.store.recovery.queue_offset_validator import MAX_SEARCHES, QueueOffsetValidator
 
 
 @pytest.fixture
@@ -189,3 +189,21 @@ def test_a_record_whose_unit_is_in_another_queue_has_a_wrong_queue_id(
         accept(150, offset)
     accept(200, 2)
     assert taken[-1] == (200, 2, True)
+
+
+def test_a_recreated_topic_with_many_queues_needs_few_searches(accept, queue, with_units, tmp_path):
+    """Each of its old records has the queue offset of a new one, without a unit anywhere."""
+    searched = []
+
+    class Other(ConsumeQueue):
+        @property
+        def first_offset(self):
+            searched.append(self)
+            return super().first_offset
+
+    with_units(*range(100_000, 120_000, 100))
+    files = MappedFileQueue(Disk(), str(tmp_path / "1"), 400)
+    queue.topic.queues.update({0: queue, 1: Other(queue.topic, 1, files, lambda queue: None)})
+    for number in range(200):
+        accept(number * 100, number)
+    assert len(searched) == MAX_SEARCHES
