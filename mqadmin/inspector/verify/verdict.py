@@ -461,9 +461,10 @@ class Verdict:
 
     def _batch(self, queue: Queue) -> None:
         """Report units of a BatchConsumeQueue for which no record was scanned."""
-        end = 0
+        end = following = 0
         low = -1
         for base, (unit, path) in sorted(queue.batch_units.items()):
+            follows, following = base == following, base + unit.batch_size
             self.units += 1
             if unit.physical_offset < self.bounds.start:
                 continue
@@ -479,7 +480,10 @@ class Verdict:
                 continue
             key = (queue.topic, queue.queue_id)
             beyond = unit.physical_offset >= self.bounds.end
-            if beyond or self.log.record(unit.physical_offset) is None:
+            found = self.log.record(unit.physical_offset)
+            if found is not None and follows:
+                self._batch_mismatch(queue, base, found[1])
+            if beyond or found is None:
                 self.losses.add(key, base, unit.batch_size, place=unit.physical_offset)
             kind, severity = self._past_end_verdict() if beyond else ("unit", ERROR)
             self.findings.add(
@@ -499,6 +503,17 @@ class Verdict:
                 units=len(queue.batch_seen),
             )
         )
+
+    def _batch_mismatch(self, queue: Queue, base: int, record: LogRecord) -> None:
+        """Note a record whose unit shows another queue offset, unless it has one at its own."""
+        unit, own = queue.batch_units[base][0], queue.batch_units.get(record.queue_offset)
+        if (
+            record.total_size == unit.size
+            and (own is None or own[0].physical_offset != unit.physical_offset)
+            and len(self.mismatches) < MAX_MISMATCHES
+        ):
+            place = record.physical_offset
+            self.mismatches.append(Mismatch(queue.topic, queue.queue_id, base, place))
 
     # --- queues without files -------------------------------------------------------------------
 
