@@ -316,7 +316,7 @@ class Salvaged:
         if len(self._stores) != 1:
             return []
         (store,) = self._stores
-        tally = LossTally()
+        tally = LossTally(self._places.end)
         files = OpenFiles()
         ends = {key: offsets.end for key, offsets in self._offsets.items()}
         # Records below the first file have expired.

@@ -481,7 +481,7 @@ class ReputService:
             if self.lmq_enabled and request.physical_offset >= self.units_from:
                 self._append_lmq(request, code)
             return
-        if self.validator is not None and not topic.batch:
+        if self.validator is not None:
             self.validator.accept(request, code)
         else:
             self.append_repaired(request, code)

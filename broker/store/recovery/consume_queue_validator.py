@@ -13,6 +13,7 @@ from broker.store.consumequeue import multi_dispatch
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 from broker.store.dispatch.reput import ReputService
+from broker.store.dispatch.request import DispatchRequest
 from broker.store.format.commitlog import check_record
 from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import RecoveryReport
@@ -73,6 +74,8 @@ class ConsumeQueueValidator:
             unit = queue.unit(base)
             if unit is None or self.has_record(queue, base, unit):
                 break
+            if self._has_corrupt_offset(queue, base, unit):
+                break  # the log scan needs the unit: it shows the right offset
             if 0 <= unit[0] < self._log.min_offset:
                 break  # an expired record, or a filler, cannot be checked
             end = base
@@ -105,14 +108,9 @@ class ConsumeQueueValidator:
         self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]
     ) -> bool:
         """Return whether the unit's record is in the log and belongs to this queue and offset."""
-        physical_offset, size, _ = unit
-        file = self._log.files.find(physical_offset)
-        if file is None:
+        request = self._request(unit)
+        if request is None:
             return False
-        position = physical_offset - file.start
-        if check_record(file.mapping, position, file.size, check_crc=False) != size:
-            return False
-        request = self._reput.read(file.mapping, position, file.start)
         owner = request.queue
         if owner is queue:
             if queue.topic.batch and queue.unit_end(queue_offset) - queue_offset != (
@@ -124,6 +122,32 @@ class ConsumeQueueValidator:
         # message in its schedule queue), or it replaced the unit's record after a power failure.
         further = multi_dispatch.units(owner.topic.name, request.properties)
         return (queue.topic.data, queue_offset) in further
+
+    def _has_corrupt_offset(
+        self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]
+    ) -> bool:
+        """Return whether the unit's record has an earlier queue offset, that of another unit.
+
+        The unit must follow the one before it: a unit of a BatchCQ queue can have a corrupt base.
+        """
+        if queue.unit_end(queue_offset - 1) != queue_offset:
+            return False
+        request = self._request(unit)
+        if request is None or request.queue is not queue or request.queue_offset >= queue_offset:
+            return False
+        owner = queue.unit(request.queue_offset)
+        return owner is None or owner[:2] != unit[:2]
+
+    def _request(self, unit: tuple[int, int, int]) -> DispatchRequest | None:
+        """The record that a unit points to, None if the log has no record of its size there."""
+        physical_offset, size, _ = unit
+        file = self._log.files.find(physical_offset)
+        if file is None:
+            return None
+        position = physical_offset - file.start
+        if check_record(file.mapping, position, file.size, check_crc=False) != size:
+            return None
+        return self._reput.read(file.mapping, position, file.start)
 
     def missing(self) -> bool:
         """Return whether a queue recorded in the manifest is missing or has lost units."""

@@ -7,7 +7,7 @@ that they report the same numbers.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -101,21 +101,38 @@ class Extents:
         return found
 
 
-class LossTally:
-    """Counts lost messages; ``places`` are their physical offsets where units contain them."""
+# That far past the end of a log (64 TiB) no message was lost: such a unit is not one.
+MAX_LOST_BYTES: Final = 1 << 46
 
-    def __init__(self) -> None:
+
+class LossTally:
+    """Counts lost messages; ``places`` are their physical offsets where units contain them.
+
+    ``log_end`` is the physical offset of the end of the log.
+    """
+
+    def __init__(self, log_end: int) -> None:
+        self._limit = log_end + MAX_LOST_BYTES
         self._queues: dict[QueueKey, tuple[int, int, int]] = {}
         self._unknown = 0
         self.places: set[int] = set()
 
     def add(self, key: QueueKey, first: int, count: int = 1, *, place: int | None = None) -> None:
-        """Add ``count`` lost messages with consecutive queue offsets from ``first``."""
+        """Add ``count`` lost messages with consecutive queue offsets from ``first``.
+
+        Does nothing if no message can have been at ``place``: the bytes are not a unit.
+        """
+        if place is not None and not self.is_possible(place):
+            return
         known, lowest, highest = self._queues.get(key, (0, first, first))
         last = first + count - 1
         self._queues[key] = known + count, min(lowest, first), max(highest, last)
         if place is not None:
             self.places.add(place)
+
+    def is_possible(self, place: int) -> bool:
+        """Return whether a message of this log can have had that physical offset."""
+        return 0 <= place < self._limit
 
     def add_recorded(
         self, recorded: StoreManifest, ends: dict[QueueKey, int], log_end: int

@@ -95,7 +95,7 @@ class Verdict:
         self.not_yet_dispatched = 0
         self.behind: set[tuple[str, int]] = set()  # queues of records not dispatched yet
         self.recreated = Recreations(queues)
-        self.losses = LossTally()
+        self.losses = LossTally(bounds.end)
 
     def run(self, progress: Callable[[int], None]) -> None:
         """Check every queue, then the records of queues that have no files."""
@@ -322,7 +322,7 @@ class Verdict:
                 placed = PlacedUnit(odd.queue_offset, *unit, None, str(path))
                 if belongs(queue.found, placed, found[1]):
                     return  # written while the log was read
-            if unit.physical_offset >= self.bounds.end and not odd.followed:
+            if self._is_past_end(unit.physical_offset) and not odd.followed:
                 if not self.bounds.running:  # else it was written while the log was read
                     self._past_end.append(odd.queue_offset)
                     self.losses.add(key, odd.queue_offset, place=unit.physical_offset)
@@ -334,7 +334,8 @@ class Verdict:
             if found is not None:
                 self._other_record(queue, odd, found[1], prefix)
                 return
-        self.losses.add(key, odd.queue_offset)
+        if self.losses.is_possible(unit.physical_offset) and unit.size > 0:
+            self.losses.add(key, odd.queue_offset)
         self.findings.add(
             "unit",
             path,
@@ -396,6 +397,10 @@ class Verdict:
             length=len(offsets) * UNIT_SIZE,
             queue=(queue.topic, queue.queue_id),
         )
+
+    def _is_past_end(self, physical_offset: int) -> bool:
+        """Whether a lost or stale message can have been there, past the end of the log."""
+        return physical_offset >= self.bounds.end and self.losses.is_possible(physical_offset)
 
     def _past_end_verdict(self) -> tuple[str, str]:
         """Return kind and severity of units past the end of the log.
@@ -461,9 +466,10 @@ class Verdict:
 
     def _batch(self, queue: Queue) -> None:
         """Report units of a BatchConsumeQueue for which no record was scanned."""
-        end = 0
+        end = following = 0
         low = -1
         for base, (unit, path) in sorted(queue.batch_units.items()):
+            follows, following = base == following, base + unit.batch_size
             self.units += 1
             if unit.physical_offset < self.bounds.start:
                 continue
@@ -478,8 +484,11 @@ class Verdict:
                     self.losses.add(key, base, unit.batch_size, place=unit.physical_offset)
                 continue
             key = (queue.topic, queue.queue_id)
-            beyond = unit.physical_offset >= self.bounds.end
-            if beyond or self.log.record(unit.physical_offset) is None:
+            beyond = self._is_past_end(unit.physical_offset)
+            found = self.log.record(unit.physical_offset)
+            if found is not None and follows:
+                self._batch_mismatch(queue, base, found[1])
+            if beyond or found is None:
                 self.losses.add(key, base, unit.batch_size, place=unit.physical_offset)
             kind, severity = self._past_end_verdict() if beyond else ("unit", ERROR)
             self.findings.add(
@@ -499,6 +508,17 @@ class Verdict:
                 units=len(queue.batch_seen),
             )
         )
+
+    def _batch_mismatch(self, queue: Queue, base: int, record: LogRecord) -> None:
+        """Note a record whose unit shows another queue offset, unless it has one at its own."""
+        unit, own = queue.batch_units[base][0], queue.batch_units.get(record.queue_offset)
+        if (
+            record.total_size == unit.size
+            and (own is None or own[0].physical_offset != unit.physical_offset)
+            and len(self.mismatches) < MAX_MISMATCHES
+        ):
+            place = record.physical_offset
+            self.mismatches.append(Mismatch(queue.topic, queue.queue_id, base, place))
 
     # --- queues without files -------------------------------------------------------------------
 

@@ -74,3 +74,25 @@ def test_the_lost_queues_of_a_batch_topic_are_rebuilt_as_they_were(
     assert queue_units(store) == expected
     assert not [note for note in store.report.notes if "Bulk" in note]
     stores.close(store)
+
+
+@pytest.mark.parametrize("wrong", [0, 3, 99])
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_unit_corrects_the_queue_offset_of_an_inner_batch(
+    stores: Stores, tmp_path: Path, number: int, wrong: int
+) -> None:
+    """Also that of the last one, which no later record shows to be wrong."""
+    store = stores.start()
+    store.queue_table.set_batch_topics(["Bulk"])
+    put(store, batches=True)
+    store.worker.drain()
+    units = [store.queue_table.find("Bulk", 0).unit(3 * one) for one in range(3)]
+    stores.close(store)
+    write_topics(stores.root)
+    log = sorted((stores.root / "commitlog").iterdir())[0]
+    intact = log.read_bytes()
+    begin = units[number][0] + 20
+    log.write_bytes(intact[:begin] + wrong.to_bytes(8, "big") + intact[begin + 8 :])
+    result = repair(make_plan(StoreDirectory(stores.root)), tmp_path / "repaired")
+    assert result.ok, result.findings
+    assert (tmp_path / "repaired/commitlog" / log.name).read_bytes() == intact

@@ -2,11 +2,12 @@
 
 import pytest
 
+from broker.common.sysflag import INNER_BATCH
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.dispatch.request import DispatchRequest
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFileQueue
-from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
+from broker.store.recovery.queue_offset_validator import MAX_SEARCHES, QueueOffsetValidator
 
 
 @pytest.fixture
@@ -150,4 +151,59 @@ def test_a_run_does_not_restart_a_queue_whose_unit_shows_another_offset(queue, w
     validator = QueueOffsetValidator(lambda *_: None, lambda *_: None)
     assert validator.accept_run(queue, 0, 1, 0)
     assert not validator.accept_run(queue, 0, 1, 100)
-    assert validator.accept_run(queue, 0, 1, 300)
+    assert not validator.accept_run(queue, 0, 1, 300)
+    assert validator.accept_run(queue, 1, 2, 100)
+
+
+@pytest.mark.parametrize("wrong", [0x40000003, 1, -1])
+def test_offsets_of_inner_batches_increase_by_their_messages(taken, queue, wrong):
+    """A wrong one would truncate a BatchCQ queue at that offset, or empty it."""
+    validator = QueueOffsetValidator(
+        lambda request, code: taken.append((request.queue_offset, True)),
+        lambda request, code, offset: taken.append((offset, False)),
+    )
+    for number, offset in enumerate((0, 3, wrong, 9, 12)):
+        validator.accept(
+            DispatchRequest(
+                number * 300, 300, 0, INNER_BATCH, offset, queue, b"INNER_NUM\x013\x02", None
+            ),
+            7,
+        )
+    assert taken == [(0, True), (3, True), (6, False), (9, True), (12, True)]
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_a_record_whose_unit_is_in_another_queue_has_a_wrong_queue_id(
+    accept, taken, queue, with_units, tmp_path, offset
+):
+    """With offset 0 it would restart the topic, and hide the messages of all its queues."""
+    with_units(0, 100, 200)
+    other = ConsumeQueue(
+        queue.topic, 1, MappedFileQueue(Disk(), str(tmp_path / "1"), 400), lambda queue: None
+    )
+    for number, physical in enumerate((50, 150, 300)):
+        other.append(number, physical, 100, 7)
+    queue.topic.queues.update({0: queue, 1: other})
+    accept(0, 0)
+    with pytest.raises(ValueError, match="its unit is in queue 1"):
+        accept(150, offset)
+    accept(200, 2)
+    assert taken[-1] == (200, 2, True)
+
+
+def test_a_recreated_topic_with_many_queues_needs_few_searches(accept, queue, with_units, tmp_path):
+    """Each of its old records has the queue offset of a new one, without a unit anywhere."""
+    searched = []
+
+    class Other(ConsumeQueue):
+        @property
+        def first_offset(self):
+            searched.append(self)
+            return super().first_offset
+
+    with_units(*range(100_000, 120_000, 100))
+    files = MappedFileQueue(Disk(), str(tmp_path / "1"), 400)
+    queue.topic.queues.update({0: queue, 1: Other(queue.topic, 1, files, lambda queue: None)})
+    for number in range(200):
+        accept(number * 100, number)
+    assert len(searched) == MAX_SEARCHES

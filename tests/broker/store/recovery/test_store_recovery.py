@@ -412,6 +412,26 @@ def test_damage_costs_no_neighbour(stores, filled, at, clean):
     assert found == without(17)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("wrong", [0, 1, -1])
+def test_a_corrupt_offset_of_the_last_record_of_a_queue_hides_no_other(
+    stores, filled, wrong, clean
+):
+    """With offset 0 it restarted the topic, because its unit was dropped before the scan."""
+    last = filled[39]
+    poke(stores, last.physical_offset + 20, wrong.to_bytes(8, "big", signed=True))
+    if clean:
+        (stores.root / QUEUE_ENDS).unlink()
+    else:
+        crash(stores)
+    store = stores.start()
+    found = numbers(store)
+    found.pop(39, None)
+    assert found == without(39)
+    assert [d.physical_offset for d in store.report.damaged_regions] == [last.physical_offset]
+    assert store.get_max_offset("TopicA", 0) == 14
+
+
 def test_a_missing_file_in_the_middle_costs_its_records_only(stores, filled):
     victims = {n for n, result in enumerate(filled) if result.physical_offset // 4096 == 1}
     log_path(stores, 4096).unlink()

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.queries.loss import Extents, LossTally, QueueLoss, indexed_places, total
+from mqadmin.inspector.queries.loss import (
+    MAX_LOST_BYTES,
+    Extents,
+    LossTally,
+    QueueLoss,
+    indexed_places,
+    total,
+)
 from mqadmin.inspector.store_manifest import StoreManifest
 from tests.support.made_store import MadeStore
 
@@ -35,7 +42,7 @@ def test_a_mask_of_numbers_outside_equals_membership(rng: random.Random) -> None
 
 
 def test_losses_are_summed_by_queue_with_their_bounds() -> None:
-    tally = LossTally()
+    tally = LossTally(1000)
     tally.add(("B", 0), 7, place=100)
     tally.add(("A", 1), 5, 3)
     tally.add(("A", 1), 2)
@@ -46,6 +53,14 @@ def test_losses_are_summed_by_queue_with_their_bounds() -> None:
     ] == [("A", 1, 4, 2, 7), ("B", 0, 1, 7, 7)]
     assert total(rows) == 5
     assert tally.places == {100}
+
+
+@pytest.mark.parametrize("place", [-1, 1000 + MAX_LOST_BYTES, 0x68656C6C6F20776F])
+def test_nothing_was_lost_where_no_message_can_have_been(place: int) -> None:
+    tally = LossTally(1000)
+    tally.add(("T", 0), 8, place=place)
+    assert tally.rows() == []
+    assert tally.places == set()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +86,7 @@ def test_a_loss_names_queue_and_offsets(row, words: list[str]) -> None:
 def test_messages_past_the_recorded_ends_are_lost_if_the_log_lost_its_end() -> None:
     recorded = StoreManifest(log_end=1000, queues={("T", 0): 10, ("T", 1): 4, ("U", 0): 3})
     ends = {("T", 0): 8, ("T", 1): 4}
-    tally = LossTally()
+    tally = LossTally(1000)
     found = list(tally.add_recorded(recorded, ends, 900))
     assert found == [(("T", 0), 8, 2), (("U", 0), 0, 3)]
     assert total(tally.rows()) == 5
@@ -79,11 +94,11 @@ def test_messages_past_the_recorded_ends_are_lost_if_the_log_lost_its_end() -> N
 
 def test_shorter_queues_of_a_complete_log_are_not_losses() -> None:
     recorded = StoreManifest(log_end=1000, queues={("T", 0): 10})
-    assert list(LossTally().add_recorded(recorded, {}, 1000)) == []
+    assert list(LossTally(1000).add_recorded(recorded, {}, 1000)) == []
 
 
 def test_messages_counted_by_units_are_not_counted_again() -> None:
-    tally = LossTally()
+    tally = LossTally(1000)
     tally.add(("T", 0), 8)
     recorded = StoreManifest(log_end=1000, queues={("T", 0): 10})
     assert list(tally.add_recorded(recorded, {("T", 0): 8}, 900)) == [(("T", 0), 9, 1)]
@@ -95,7 +110,7 @@ def test_messages_counted_by_units_are_not_counted_again() -> None:
 def test_only_messages_unknown_to_units_are_counted_from_the_index(
     places: set[int], elsewhere: int, count: int
 ) -> None:
-    tally = LossTally()
+    tally = LossTally(1000)
     tally.add(("T", 0), 8, place=1)
     assert tally.add_indexed(places, elsewhere) == count
     unknown = [row for row in tally.rows() if row.topic is None]

@@ -118,6 +118,18 @@ def test_units_past_the_end_are_lost_if_the_checkpoint_proves_a_later_message(
     assert result.summary.ok is (expected[1] == "notice")
 
 
+@pytest.mark.parametrize("crashed", [False, True])
+def test_text_in_place_of_units_is_not_a_lost_message(
+    sound: MadeStore, check, crashed: bool
+) -> None:
+    if crashed:
+        (sound.root / "abort").write_bytes(b"")
+    sound.poke_unit("TopicA", 0, 20, b"hello world\n" * 10)
+    found, result = check(sound.root)
+    assert {kind for kind, *_ in found} == {"unit"}
+    assert result.summary.lost_messages == 0
+
+
 def test_after_a_crash_units_past_the_end_are_a_warning(sound: MadeStore, check) -> None:
     (sound.root / "abort").write_bytes(b"")
     sound.poke_unit("TopicA", 0, 20, encode_unit(sound.end + 500, 200, 1))
