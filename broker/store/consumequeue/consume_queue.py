@@ -352,20 +352,24 @@ class ConsumeQueue:
 
         **Source:** RocketMQ ConsumeQueue#truncateDirtyLogicFiles.
         """
-        low, high = self.first_offset, self.max_offset
+        first, high = self.first_offset, self.max_offset
+        low = first if self._ends_past(high - 1, physical_end) else high
         while low < high:
             middle = (low + high) // 2
-            unit = self.unit(middle)
-            if unit is not None and (
-                unit[1] == PRE_BLANK_SIZE or unit[0] + unit[1] <= physical_end
-            ):
-                low = middle + 1
-            else:
+            # One of the three may be corrupt.
+            places = (max(first, middle - 1), middle, middle + 1)
+            if sum(self._ends_past(place, physical_end) for place in places) > 1:
                 high = middle
+            else:
+                low = middle + 1
         if low == self.max_offset:
             return False
         self.truncate_units(low)
         return True
+
+    def _ends_past(self, queue_offset: int, physical_end: int) -> bool:
+        unit = self.unit(queue_offset)
+        return unit is None or (unit[1] != PRE_BLANK_SIZE and unit[0] + unit[1] > physical_end)
 
     def truncate_units(self, queue_offset: int) -> None:
         """Make ``queue_offset`` the end of the queue.

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-FILLER: Final = -1
-"""Physical offset that a filler unit is searched with; no record has it."""
+FILLER: Final = -(1 << 64)
+"""Physical offset that a filler unit is searched with; no unit, corrupt ones included, has it."""
 
 
 def first_live_unit(
@@ -22,7 +22,8 @@ def first_live_unit(
         at = physical_offset(middle)
         expired = at == FILLER or 0 <= at < log_min
         if expired and at != FILLER and middle > first:
-            expired = physical_offset(middle - 1) < at
+            before = physical_offset(middle - 1)
+            expired = before == FILLER or 0 <= before < at
         if expired:
             low = middle + 1
         else:

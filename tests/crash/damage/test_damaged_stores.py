@@ -23,6 +23,7 @@ from broker.common.config.properties import parse_properties
 from broker.errors import RocketMQError
 from broker.message.record import decode_record
 from broker.server.standalone import EmbeddedBroker
+from broker.store.format.consumequeue import UNIT_SIZE
 from broker.store.format.indexfile import ENTRY_STRUCT, entry_position
 from broker.store.message_store import MessageStore
 from mqadmin.app import main
@@ -237,24 +238,27 @@ def check_repair(
 def hidden_records(damage: StoreDamage, origin: Origin, killed: bool) -> set[bytes]:
     """The records that a start may hide until a repair: known limits.
 
-    A wrong unit of a ConsumeQueue hides its message, and may end its queue after a clean stop. The
-    last record of a queue with queue offset 0 looks like the first one after its topic was
-    recreated. After a kill a record with another queue id is dispatched to that queue.
+    The wrong units of a ConsumeQueue file hide their messages after a clean stop. After a kill a
+    record with queue offset 0, the last one of its queue, looks like the first one after its topic
+    was recreated, and a record with another queue id is dispatched to that queue.
     """
     kind, *names = damage.path.split("/")
-    if kind == "consumequeue":
-        return set(origin.served.get((names[0], int(names[1])), ()))
-    if damage.message is None:
+    if kind == "consumequeue" and not damage.change.startswith("renamed"):
+        records = origin.served.get((names[0], int(names[1])), Counter())
+        start = int(names[2]) + damage.start
+        places = range(start // UNIT_SIZE, (start + damage.length - 1) // UNIT_SIZE + 1)
+        swapped = damage.change.startswith("swapped")
+        return {one for one in records if swapped or decode_record(one).queue_offset in places}
+    if damage.message is None or not killed:
         return set()
     topic, queue_id = damage.message.topic, damage.message.queue_id
     last = max(
         (decode_record(record).queue_offset for record in origin.served.get((topic, queue_id), ())),
         default=-1,
     )
-    if damage.field == "queueOffset":
-        hides = damage.value == 0 and damage.message.queue_offset == last
-    else:
-        hides = damage.field == "queueId" and killed
+    hides = damage.field == "queueId" or (
+        damage.field == "queueOffset" and damage.value == 0 and damage.message.queue_offset == last
+    )
     found = [records for queue, records in origin.served.items() if hides and queue[0] == topic]
     return set().union(*found)
 

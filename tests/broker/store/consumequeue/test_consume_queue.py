@@ -206,6 +206,22 @@ def test_damaged_units_hide_no_message_and_cost_no_file(make, log_min, damaged, 
         queue.destroy()
 
 
+@pytest.mark.parametrize("damaged", DAMAGED_UNITS)
+@pytest.mark.parametrize("units", [35, 15])
+def test_a_damaged_unit_costs_no_unit_of_the_log(make, damaged, units):
+    for offset in range(34):
+        queue = make()
+        fill(queue, 35)
+        mapping = queue.files.find(offset * UNIT_SIZE).mapping
+        UNIT_STRUCT.pack_into(mapping, offset % UNITS * UNIT_SIZE, *damaged)
+        queue.truncate_to_log(1000 + units * 100)
+        if units == 35 or not units - 2 <= offset <= units + 1:
+            assert queue.max_offset == units
+        else:  # the end itself is damaged
+            assert units - 1 <= queue.max_offset <= units + 2
+        queue.destroy()
+
+
 def test_truncation_drops_units_past_the_end_of_the_log(make, tmp_path):
     queue = make()
     fill(queue, 35)

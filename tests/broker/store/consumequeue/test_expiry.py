@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.store.consumequeue.expiry import FILLER, first_live_unit
@@ -25,6 +25,7 @@ def test_it_is_the_one_that_a_list_has(
     assert found == max(low, bisect_left(offsets, log_min))
 
 
+@settings(max_examples=500)
 @given(
     count=st.integers(2, 60),
     damaged=st.dictionaries(st.integers(1, 59), st.integers(-(1 << 63), (1 << 63) - 1)),
