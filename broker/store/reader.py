@@ -37,7 +37,6 @@ _SCAN_BYTES: Final = 16_000
 _QUERY_ROUNDS: Final = 3
 _MAX_BYTES: Final = 128 << 20
 _NO_DATA: Final = memoryview(b"")
-_BLANKED: Final[Unit] = (-1, PRE_BLANK_SIZE, 0)
 
 _S = GetMessageStatus
 # Code of a unit that the extension unit has excluded; no tags code is that large.
@@ -193,13 +192,16 @@ class StoreReader:
         for physical_offset, size, _ in units:
             position = physical_offset - base
             if position != end:
+                if position < end:
+                    return False
                 buffers.append(view[begin:end])
                 begin = position
             end = position + size
             if position < low or end > data_end:
                 return False
             total += size
-        if total > max_bytes:
+        following = queue.unit(start + len(units))
+        if total > max_bytes or (following is not None and following[0] == units[-1][0]):
             return False
         buffers.append(view[begin:end])
         result.buffers = buffers
@@ -216,7 +218,11 @@ class StoreReader:
         limits: tuple[int, int],
         matchers: Matchers,
     ) -> None:
-        """Fill ``result`` from units at its next offset; adjacent records share one slice."""
+        """Fill ``result`` from units at its next offset; adjacent records share one slice.
+
+        A filler unit is a copy of the next unit, in place of a lost message. Of these units only
+        the last one is used: each message is returned once, at its own queue offset.
+        """
         if not units:
             _set_null(result, queue)
             return
@@ -230,8 +236,6 @@ class StoreReader:
         view = _NO_DATA
         run_start = run_end = base = data_end = -1
         count = total = scanned = 0
-        if damaged:
-            units = _without_fillers(units, queue.unit(start + len(units)))
         for number, (physical_offset, size, code) in enumerate(units, start):
             if physical_offset < log_min or size == PRE_BLANK_SIZE:
                 scanned += 1
@@ -262,6 +266,11 @@ class StoreReader:
                 if not size:
                     continue
             if record_matcher is not None and not record_matcher(peek_properties(view, at)):
+                continue
+            after = number - start + 1
+            following = units[after] if after < len(units) else queue.unit(number + 1)
+            if following is not None and following[0] == physical_offset:  # a filler unit
+                result.status = _S.MESSAGE_WAS_REMOVING
                 continue
             if physical_offset != run_end:
                 if run_end > run_start:
@@ -508,15 +517,3 @@ def _set_null(result: GetMessageResult, queue: ConsumeQueue) -> None:
     """Set a result without units: the pull continues in the next queue file."""
     result.status = _S.OFFSET_FOUND_NULL
     result.next_begin_offset = queue.next_file_offset(result.next_begin_offset)
-
-
-def _without_fillers(units: list[Unit], following: Unit | None) -> list[Unit]:
-    """Replace filler units by blanks; a filler unit is a copy of the unit after it.
-
-    So each message is returned once, at its own queue offset.
-    """
-    behind = [*units[1:], following]
-    return [
-        _BLANKED if after is not None and after[0] == unit[0] else unit
-        for unit, after in zip(units, behind, strict=True)
-    ]

@@ -477,3 +477,31 @@ def test_a_damaged_record_after_a_missing_file_does_not_end_the_log(stores, fill
     assert max(read_all(store)) == MESSAGES - 1
     assert after.exists()
     stores.kill(store)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 32])
+@pytest.mark.parametrize("filtered", [False, True])
+def test_a_message_after_filler_units_is_returned_once(stores, inner, count, filtered):
+    """Repair replaces the units of lost messages by copies of the next unit."""
+    store = stores.start()
+    for number in range(8):
+        store.put_message(inner(body=b"%d" % number))
+    store.worker.drain()
+    stores.close(store)
+    path = files(stores, "consumequeue")[0]
+    units = path.read_bytes()
+    path.write_bytes(units[:40] + units[80:100] * 2 + units[80:])
+    store = stores.start()
+    pulled, offset = [], 0
+    while offset < 8:
+        matcher = (lambda code: True) if filtered else None
+        result = store.get_message("TopicA", 0, offset, count, matcher=matcher)
+        data = b"".join(map(bytes, result.buffers))
+        while data:
+            message = decode_record(data)
+            pulled.append(message.queue_offset)
+            data = data[message.total_size :]
+        offset = result.next_begin_offset
+    assert pulled == [0, 1, 4, 5, 6, 7]
+    stores.close(store)
+    path.write_bytes(units)
