@@ -65,6 +65,7 @@ LEFT_OUT = {
     "enableAutoInSyncReplicas",
 }
 DAMAGED = 7
+REWRITTEN = ("index/", "checkpoint")
 
 Served = dict[tuple[str, int], Counter[bytes]]
 
@@ -271,7 +272,7 @@ def check_start(root: Path, origin: Origin, expected: set[bytes], *, recovers: b
 
     def kept_files() -> dict[str, bytes]:
         files = content(root)
-        return {n: files[n] for n in files if not (recovers and n.startswith("index/"))}
+        return {n: files[n] for n in files if not (recovers and n.startswith(REWRITTEN))}
 
     before = kept_files()
     refusal = ""
