@@ -78,9 +78,11 @@ class ConfigChecks:
             if isinstance(row, DamageRow):
                 self.findings.take(row)
                 continue
-            self.values[row.name] = (row.path, row.value)
-            if table := missing_table(row.name, row.value):
+            table = missing_table(row.name, row.value)
+            if table:
                 self.findings.add("config", row.path, f"the file has no {table}")
+            if not table or row.name != config.TOPICS:
+                self.values[row.name] = (row.path, row.value)
             if row.from_backup and not (folder / row.name).exists():
                 self.findings.add(
                     "config",
@@ -90,12 +92,11 @@ class ConfigChecks:
                 )
             elif not row.from_backup:
                 self._backup(folder / (row.name + BACKUP))
-        if config.TOPICS not in self.values:
-            # Another entry is invalid: brokers read none, but these topics were not deleted.
-            path = folder / config.TOPICS
-            root = json_object(content(path))
+        # A table with an invalid entry, or that of a backup, shows which topics were not deleted.
+        for name in (config.TOPICS, config.TOPICS + BACKUP):
+            root = json_object(content(folder / name))
             if root is not None and not missing_table(config.TOPICS, root):
-                self.values[config.TOPICS] = (str(path), root)
+                self.values.setdefault(config.TOPICS, (str(folder / name), root))
 
     def _backup(self, path: Path) -> None:
         """Report an unreadable backup: a broker reads it if the main file becomes unreadable."""

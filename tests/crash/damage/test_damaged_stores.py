@@ -23,7 +23,7 @@ from broker.common.config.properties import parse_properties
 from broker.errors import RocketMQError
 from broker.message.record import decode_record
 from broker.server.standalone import EmbeddedBroker
-from broker.store.format.consumequeue import UNIT_SIZE
+from broker.store.format.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from broker.store.format.indexfile import ENTRY_STRUCT, entry_position
 from broker.store.message_store import MessageStore
 from mqadmin.app import main
@@ -66,6 +66,7 @@ LEFT_OUT = {
 }
 DAMAGED = 7
 REWRITTEN = ("index/", "checkpoint")
+UNIT_SIZES = {"consumequeue": UNIT_SIZE, "batchconsumequeue": BATCH_UNIT_SIZE}
 
 Served = dict[tuple[str, int], Counter[bytes]]
 
@@ -239,17 +240,22 @@ def check_repair(
 def hidden_records(damage: StoreDamage, origin: Origin, killed: bool) -> set[bytes]:
     """The records that a start may hide until a repair: known limits.
 
-    The wrong units of a ConsumeQueue file hide their messages after a clean stop. After a kill a
-    record with queue offset 0, the last one of its queue, looks like the first one after its topic
-    was recreated, and a record with another queue id is dispatched to that queue.
+    Wrong units of a ConsumeQueue hide their messages, as do those of a file under the name of
+    another one. After a kill a record with queue offset 0, the last one of its queue, looks like
+    the first one after its topic was recreated, and a record with another queue id is dispatched
+    to that queue.
     """
     kind, *names = damage.path.split("/")
-    if kind == "consumequeue" and not damage.change.startswith("renamed"):
-        records = origin.served.get((names[0], int(names[1])), Counter())
+    if kind in UNIT_SIZES:
+        size = UNIT_SIZES[kind]
+        records = sorted(
+            origin.served.get((names[0], int(names[1])), ()),
+            key=lambda record: decode_record(record).queue_offset,
+        )
+        if damage.change.startswith(("swapped", "renamed")):
+            return set(records)
         start = int(names[2]) + damage.start
-        places = range(start // UNIT_SIZE, (start + damage.length - 1) // UNIT_SIZE + 1)
-        swapped = damage.change.startswith("swapped")
-        return {one for one in records if swapped or decode_record(one).queue_offset in places}
+        return set(records[start // size : (start + damage.length - 1) // size + 1])
     if damage.message is None or not killed:
         return set()
     topic, queue_id = damage.message.topic, damage.message.queue_id
