@@ -200,8 +200,7 @@ class StoreReader:
             if position < low or end > data_end:
                 return False
             total += size
-        following = queue.unit(start + len(units))
-        if total > max_bytes or (following is not None and following[0] == units[-1][0]):
+        if total > max_bytes or _is_filler(queue, start + len(units) - 1, units, len(units) - 1):
             return False
         buffers.append(view[begin:end])
         result.buffers = buffers
@@ -218,19 +217,14 @@ class StoreReader:
         limits: tuple[int, int],
         matchers: Matchers,
     ) -> None:
-        """Fill ``result`` from units at its next offset; adjacent records share one slice.
-
-        A filler unit is a copy of the next unit, in place of a lost message. Of these units only
-        the last one is used: each message is returned once, at its own queue offset.
-        """
+        """Fill ``result`` from units at its next offset; adjacent records share one slice."""
         if not units:
             _set_null(result, queue)
             return
         matcher, record_matcher = matchers
-        start = result.next_begin_offset
+        start, damaged, buffers = result.next_begin_offset, self.damaged, result.buffers
         max_count, max_bytes = self._limits(units[0][0], *limits)
         log, log_min = self._log, self._log.min_offset
-        damaged, buffers = self.damaged, result.buffers
         unchecked_before = self._unchecked_before(queue, start, len(units))
         # base to data_end: data of the current file; run_start to run_end: records not in buffers.
         view = _NO_DATA
@@ -267,9 +261,7 @@ class StoreReader:
                     continue
             if record_matcher is not None and not record_matcher(peek_properties(view, at)):
                 continue
-            after = number - start + 1
-            following = units[after] if after < len(units) else queue.unit(number + 1)
-            if following is not None and following[0] == physical_offset:  # a filler unit
+            if _is_filler(queue, number, units, number - start):
                 result.status = _S.MESSAGE_WAS_REMOVING
                 continue
             if physical_offset != run_end:
@@ -517,3 +509,12 @@ def _set_null(result: GetMessageResult, queue: ConsumeQueue) -> None:
     """Set a result without units: the pull continues in the next queue file."""
     result.status = _S.OFFSET_FOUND_NULL
     result.next_begin_offset = queue.next_file_offset(result.next_begin_offset)
+
+
+def _is_filler(queue: ConsumeQueue, queue_offset: int, units: list[Unit], at: int) -> bool:
+    """Whether the unit of an offset, ``units[at]``, is a copy of the next: its message is lost.
+
+    Each message is returned once, at its own queue offset: the last of these units.
+    """
+    following = units[at + 1] if at + 1 < len(units) else queue.unit(queue_offset + 1)
+    return following is not None and following[0] == units[at][0]
