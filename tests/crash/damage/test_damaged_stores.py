@@ -133,16 +133,16 @@ class Origin:
     def settings_of(self, copy: Path) -> dict[str, str]:
         """The settings for a repaired copy.
 
-        A file that is the only one of its kind may have lost its length, and no other shows it: the
-        setting is in broker.conf, not in the store. The copy is then served with the length that
-        repair gave to the file.
+        The only file of a kind may have lost its length, or one of two IndexFiles, and no other
+        shows the right one: the setting is in broker.conf, not in the store. The copy is then
+        served with the length that repair gave to the file.
         """
         settings = dict(self.properties)
         lengths = [path.stat().st_size for path in commitlog_files(copy)]
         if len(commitlog_files(self.root)) == 1:
             settings["mappedFileSizeCommitLog"] = str(lengths[0])
         index_files = sorted((copy / "index").glob("*"))
-        if len(list((self.root / "index").glob("*"))) == 1 and index_files:
+        if len(list((self.root / "index").glob("*"))) <= 2 and index_files:
             slots = int(settings["maxHashSlotNum"])
             entries = index_files[0].stat().st_size - entry_position(0, slots)
             settings["maxIndexNum"] = str(entries // ENTRY_STRUCT.size)
