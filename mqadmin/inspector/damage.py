@@ -104,7 +104,7 @@ KINDS: Final[dict[str, DamageKind]] = {
         REPAIR,
     ),
     "bridge": DamageKind(
-        "units of lost messages that point to the next message, which is delivered twice",
+        "units of lost messages that point to the next message: Java brokers deliver it repeatedly",
         "no action: written by a repair, so that consumers continue after lost messages",
     ),
     "lost": DamageKind(

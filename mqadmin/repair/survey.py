@@ -5,6 +5,7 @@ records, without renaming them, and the log is then scanned in that order.
 """
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_FILE: Final = 1 << 30
 # Number of records at the start of a file that must agree on its start.
 _MAX_RECORDS: Final = 3
+_NOT_ZERO: Final = re.compile(rb"[^\0]")
 
 
 class _Home(NamedTuple):
@@ -90,7 +92,7 @@ def arrange(store: StoreDirectory) -> Arrangement:
     moved: list[LogFile] = []
     doubles: list[LogFile] = []
     for start, file in strangers:
-        if start in placed:
+        if start in placed and not _is_blank(placed[start]):
             doubles.append(file)
             continue
         placed[start] = file._replace(start=start)
@@ -111,6 +113,14 @@ def _unnamed(store: StoreDirectory, placed: dict[int, LogFile], size: int) -> li
         if home.records and first <= home.start <= last:
             found.append(LogFile(path, home.start, path.stat().st_size))
     return found
+
+
+def _is_blank(file: LogFile) -> bool:
+    """Whether a file has zeros only, as one that was made in advance."""
+    if file.length == 0:
+        return True
+    with open_bytes(file.path) as opened:
+        return _NOT_ZERO.search(opened.data) is None
 
 
 def _is_usual(length: int) -> bool:

@@ -363,6 +363,16 @@ def test_a_log_cut_after_its_first_record_is_repaired(golden_store, tmp_path: Pa
     assert result.ok
 
 
+def test_a_file_swapped_with_an_unused_one_goes_back(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    before = [item.data for item in kept(root)]
+    first, unused = log_file(root), log_file(root, 9 * LOG_FILE)
+    first.rename(unused)
+    first.write_bytes(bytes(LOG_FILE))
+    assert repair(plan_of(root), tmp_path / "out").ok
+    assert [item.data for item in kept(tmp_path / "out")] == before
+
+
 def test_swapped_files_go_back_and_a_double_is_left_out(base_store, kept, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     before = [item.data for item in kept(root)]
