@@ -116,19 +116,19 @@ class QueueOffsetValidator:
     def _resolve(self, queue: ConsumeQueue, following: int) -> None:
         request, code = self._deferred.pop(queue)
         expected = self._expected[queue]
-        if following != request.queue_offset + request.messages and (
-            following == expected + request.messages or not self._has_space(request)
+        if following != request.queue_offset + _offsets(request) and (
+            following == expected + _offsets(request) or not self._has_space(request)
         ):
             self._mismatch(request, code, expected)
         else:
             self._take(request, code)
 
     def _mismatch(self, request: DispatchRequest, code: int, expected: int) -> None:
-        self._expected[request.queue] = expected + request.messages
+        self._expected[request.queue] = expected + _offsets(request)
         self._mismatched(request, code, expected)
 
     def _take(self, request: DispatchRequest, code: int) -> None:
-        self._expected[request.queue] = request.queue_offset + request.messages
+        self._expected[request.queue] = request.queue_offset + _offsets(request)
         self._append(request, code)
 
     def _refuse_other_owner(self, queue: ConsumeQueue, place: tuple[int, int]) -> None:
@@ -161,6 +161,11 @@ class QueueOffsetValidator:
         expected = self._expected[queue]
         before = queue.unit(expected - 1) if expected > 0 else None
         return before[0] + before[1] if before is not None else 0
+
+
+def _offsets(request: DispatchRequest) -> int:
+    """Number of queue offsets that a record takes: an inner batch takes one in the timer queue."""
+    return request.messages if request.queue.topic.batch else 1
 
 
 def _start(queue: ConsumeQueue, queue_offset: int) -> int:

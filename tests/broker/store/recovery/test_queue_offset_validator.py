@@ -156,20 +156,27 @@ def test_a_run_does_not_restart_a_queue_whose_unit_shows_another_offset(queue, w
 
 
 @pytest.mark.parametrize("wrong", [0x40000003, 1, -1])
-def test_offsets_of_inner_batches_increase_by_their_messages(taken, queue, wrong):
-    """A wrong one would truncate a BatchCQ queue at that offset, or empty it."""
+@pytest.mark.parametrize("step", [3, 1])
+def test_inner_batches_take_the_offsets_of_their_messages_in_batch_queues(
+    taken, queue, wrong, step
+):
+    """A wrong one would truncate a BatchCQ queue at that offset, or empty it.
+
+    The queue of timers has one offset for an inner batch that waits.
+    """
+    queue.topic.batch = step == 3
     validator = QueueOffsetValidator(
         lambda request, code: taken.append((request.queue_offset, True)),
         lambda request, code, offset: taken.append((offset, False)),
     )
-    for number, offset in enumerate((0, 3, wrong, 9, 12)):
+    for number, offset in enumerate((0, step, wrong, 3 * step, 4 * step)):
         validator.accept(
             DispatchRequest(
                 number * 300, 300, 0, INNER_BATCH, offset, queue, b"INNER_NUM\x013\x02", None
             ),
             7,
         )
-    assert taken == [(0, True), (3, True), (6, False), (9, True), (12, True)]
+    assert taken == [(number * step, number != 2) for number in range(5)]
 
 
 @pytest.mark.parametrize("offset", [0, 1])
