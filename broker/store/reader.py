@@ -116,9 +116,10 @@ class StoreReader:
                     self._collect_ext(result, queue, limits, (matcher, record_matcher), ext_matcher)
                 else:
                     filtered = matcher or record_matcher
+                    if filtered is None and self._collect_all(result, queue, limits):
+                        return result
                     units = self._units(result, queue, max_count, filtered)
-                    if filtered or not self._collect_all(result, queue, units, limits):
-                        self._collect(result, queue, units, limits, (matcher, record_matcher))
+                    self._collect(result, queue, units, limits, (matcher, record_matcher))
             return result
         return GetMessageResult(status, next_offset, low, high)
 
@@ -169,20 +170,24 @@ class StoreReader:
         self,
         result: GetMessageResult,
         queue: ConsumeQueue,
-        units: list[Unit],
         limits: tuple[int, int],
     ) -> bool:
         """As :meth:`_collect` without a filter; False, and nothing done, if a unit is unusual.
 
         In most pulls all records are in one file, intact, and within the limits: 3 of 14 us less.
         """
+        start = result.next_begin_offset
+        units = queue.read(start, limits[0] + 1)  # the last of them shows a filler unit before it
         if not units or self.damaged:
             return False
-        start, first = result.next_begin_offset, units[0][0]
+        first = units[0][0]
         file = self._log.files.find(first)
         max_count, max_bytes = self._limits(first, *limits)
-        if file is None or len(units) > max_count:
+        if file is None or max_count < 1 or len(units) > max_count + 1:
             return False
+        following = units.pop() if len(units) > max_count else queue.unit(start + len(units))
+        if following is not None and following[0] == units[-1][0]:
+            return False  # a filler unit
         view, base, data_end = file.view, file.start, file.written
         low = max(self._unchecked_before(queue, start, len(units)), self._log.min_offset, base)
         low -= base
@@ -192,7 +197,7 @@ class StoreReader:
         for physical_offset, size, _ in units:
             position = physical_offset - base
             if position != end:
-                if position < end:
+                if position < end:  # a filler unit
                     return False
                 buffers.append(view[begin:end])
                 begin = position
@@ -200,7 +205,7 @@ class StoreReader:
             if position < low or end > data_end:
                 return False
             total += size
-        if total > max_bytes or _is_filler(queue, start + len(units) - 1, units, len(units) - 1):
+        if total > max_bytes:
             return False
         buffers.append(view[begin:end])
         result.buffers = buffers

@@ -269,6 +269,6 @@ def _keep_valid(
 def _is_valid(decode: Callable[[bytes], object], root: dict[str, Any]) -> bool:
     try:
         decode(dumps(root).encode())
-    except RemoteProtocolError:
+    except (RemoteProtocolError, UnicodeEncodeError):  # an unpaired surrogate has no encoding
         return False
     return True

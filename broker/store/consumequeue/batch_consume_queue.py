@@ -209,32 +209,18 @@ class BatchConsumeQueue(ConsumeQueue):
             precedes = unit is not None and unit[_BASE] + unit[_COUNT] <= queue_offset
             self._cut_units(number + precedes)
 
-    def correct_min_offset(self, log_min: int) -> None:
-        """Set ``min_offset`` to the first unit whose record is still in the log."""
-        self._correct_min_offset(log_min)
-
-    def _correct_min_offset(self, log_min: int) -> int:
-        """Correct ``min_offset``; return the number of its unit."""
+    def correct_min_offset(self, log_min: int) -> int:
+        """Set ``min_offset`` to the first unit whose record is in the log; return its place."""
         files = self.files.files
         low = files[0].start // BATCH_UNIT_SIZE if files else self._units
         number = first_live_unit(low, self._units, log_min, self._physical_offset)
         unit = self._unit_at(number)
         self.min_offset = unit[_BASE] if unit is not None else self.max_offset
-        return number
+        return number * BATCH_UNIT_SIZE
 
     def _physical_offset(self, number: int) -> int:
         unit = self._unit_at(number)
         return unit[_PHYSICAL] if unit is not None else FILLER
-
-    def delete_expired(self, log_min: int) -> int:
-        """Correct ``min_offset`` and remove the files before it; never the last file."""
-        removed = 0
-        files = self.files.files
-        live_at = self._correct_min_offset(log_min) * BATCH_UNIT_SIZE
-        while len(files) > 1 and files[1].start <= live_at:
-            self.files.remove_first()
-            removed += 1
-        return removed
 
     def mark_flushed(self) -> None:
         """Mark all units and folder entries as flushed, as they are after a clean stop."""

@@ -385,17 +385,18 @@ class ConsumeQueue:
         self.flushed_bytes = min(self.flushed_bytes, end)
         self._set_end(queue_offset if files else 0)
 
-    def correct_min_offset(self, log_min: int) -> None:
-        """Set ``min_offset`` to the first unit whose record is still in the log.
+    def correct_min_offset(self, log_min: int) -> int:
+        """Set ``min_offset`` to the first unit whose record is still in the log; return its place.
 
-        Binary search over all files; Java searches the first file only, and reports 0 if all
-        records of that file are before the start of the log.
+        That is the position of the unit in the bytes of the queue. Binary search over all files;
+        Java searches the first file only, and reports 0 if all records of that file are before the
+        start of the log.
 
         **Source:** RocketMQ ConsumeQueue#correctMinOffset.
         """
-        self.min_offset = first_live_unit(
-            min(self.first_offset, self.max_offset), self.max_offset, log_min, self._physical_offset
-        )
+        low = min(self.first_offset, self.max_offset)
+        self.min_offset = first_live_unit(low, self.max_offset, log_min, self._physical_offset)
+        return self.min_offset * UNIT_SIZE
 
     def _physical_offset(self, queue_offset: int) -> int:
         unit = self.unit(queue_offset)
@@ -408,8 +409,8 @@ class ConsumeQueue:
         """
         removed = 0
         files = self.files.files
-        self.correct_min_offset(log_min)
-        while len(files) > 1 and files[1].start <= self.min_offset * UNIT_SIZE:
+        live_at = self.correct_min_offset(log_min)
+        while len(files) > 1 and files[1].start <= live_at:
             self.files.remove_first()
             removed += 1
         if removed and self.ext is not None:

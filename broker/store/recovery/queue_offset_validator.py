@@ -27,12 +27,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from broker.message.batch import MIN_ITEM_SIZE
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.dispatch.request import DispatchRequest
 from broker.store.format.commitlog import RECORD_LEAST
 
-# Size of a message without body and properties in an inner batch.
-_MESSAGE_LEAST: Final = 22
 # Searches of a topic's queues for the unit of a record, without a result, before a scan makes no
 # more. One takes 5 ms for 1,000 queues, and a topic that was deleted and recreated needs two per
 # queue: its old records have the queue offsets of the new ones.
@@ -149,7 +148,7 @@ class QueueOffsetValidator:
         start = request.physical_offset
         end = self._end_before(request.queue)
         lost = request.queue_offset - self._expected[request.queue]
-        least = _MESSAGE_LEAST if request.queue.topic.batch else RECORD_LEAST
+        least = MIN_ITEM_SIZE if request.queue.topic.batch else RECORD_LEAST
         return lost * least <= start - (end if end <= start else 0)
 
     def _end_before(self, queue: ConsumeQueue) -> int:

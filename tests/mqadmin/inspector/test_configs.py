@@ -108,9 +108,16 @@ def test_a_store_without_config_has_none(made: Any) -> None:
         ),
         (
             "topics.json",
-            {"topicConfigTable": {"A": {"perm": 4}, "B": {"perm": "x"}, "C": 7}},
+            {
+                "topicConfigTable": {
+                    "A": {"perm": 4},
+                    "B": {"perm": "x"},
+                    "C": 7,
+                    "D": {"attributes": {"a": "\ud800"}},
+                }
+            },
             {"topicConfigTable": {"A": {"perm": 4}}},
-            ["B", "C"],
+            ["B", "C", "D"],
         ),
         (
             "subscriptionGroup.json",

@@ -24,6 +24,7 @@ from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.files import Output
 from mqadmin.repair.new_store import recover_store
+from mqadmin.repair.plan import RepairPlan
 from mqadmin.repair.recover import recover
 from mqadmin.repair.store_repair import exchange, make_plan, repair, repair_in_place
 
@@ -421,6 +422,16 @@ def test_topics_without_a_table_are_restored(base_store, tmp_path: Path, backup:
     assert result.ok, result.findings
 
 
+def check_payments_from_log(out: Path, table: dict[str, Any], plan: RepairPlan) -> None:
+    """The copy has the topics of ``table``, PaymentsA with the queues that the log shows."""
+    made = loads((out / "config" / "topics.json").read_bytes())["topicConfigTable"]
+    assert set(made) == set(table)
+    assert made["OrdersA"] == table["OrdersA"]
+    queues = [row.queue_id for row in plan.before.queues if row.topic == "PaymentsA"]
+    for field in ("readQueueNums", "writeQueueNums"):
+        assert made["PaymentsA"][field] == max(queues) + 1
+
+
 def test_topics_that_the_backup_lacks_come_from_the_log(base_store, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     path = root / "config" / "topics.json"
@@ -433,11 +444,7 @@ def test_topics_that_the_backup_lacks_come_from_the_log(base_store, tmp_path: Pa
     assert {"restoreConfig", "makeTopics"} <= set(actions(plan))
     result = repair(plan, tmp_path / "out")
     assert result.findings == []
-    made = loads((tmp_path / "out" / "config" / "topics.json").read_bytes())["topicConfigTable"]
-    assert set(made) == set(table)
-    assert made["OrdersA"] == table["OrdersA"]
-    queues = [row.queue_id for row in plan.before.queues if row.topic == "PaymentsA"]
-    assert made["PaymentsA"]["readQueueNums"] == max(queues) + 1
+    check_payments_from_log(tmp_path / "out", table, plan)
 
 
 def test_valid_topics_are_kept_and_invalid_ones_come_from_the_log(
@@ -460,11 +467,7 @@ def test_valid_topics_are_kept_and_invalid_ones_come_from_the_log(
     assert steps["makeTopics"].startswith("1 topics")
     result = repair(plan, tmp_path / "out")
     assert result.findings == []
-    made = loads((tmp_path / "out" / "config" / "topics.json").read_bytes())["topicConfigTable"]
-    assert set(made) == set(table)
-    assert made["OrdersA"] == table["OrdersA"]
-    queues = [row.queue_id for row in plan.before.queues if row.topic == "PaymentsA"]
-    assert made["PaymentsA"]["writeQueueNums"] == max(queues) + 1
+    check_payments_from_log(tmp_path / "out", table, plan)
 
 
 def test_valid_groups_are_kept(base_store, tmp_path: Path) -> None:
