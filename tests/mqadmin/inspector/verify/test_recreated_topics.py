@@ -11,6 +11,7 @@ from mqadmin.inspector.verify.recreated_topics import Recreations
 from mqadmin.inspector.verify.report import QueueState
 from mqadmin.inspector.verify.unit_view import NO_UNIT
 from tests.support.made_store import MadeStore
+from tests.support.store_units import encode_unit
 
 
 def recreated(root, *, recorded: bool) -> tuple[MadeStore, int]:
@@ -49,12 +50,26 @@ def test_units_missing_after_a_recreation_are_reported(tmp_path, check, recorded
 
 def test_a_unit_of_a_deleted_record_is_reported(tmp_path, check) -> None:
     store, _ = recreated(tmp_path / "store", recorded=True)
-    from tests.support.store_units import encode_unit
-
     store.poke_unit("Again", 0, 12, encode_unit(*store.places[3], 2598919))
     found, result = check(store.root)
     assert [(one.kind, one.physical_offset) for one in found] == [("unit", 240)]
     assert result.mismatches == []
+
+
+@pytest.mark.parametrize(("queue_offset", "found"), [(0, []), (1, ["unit"])])
+def test_a_light_message_queue_keeps_the_messages_of_a_deleted_topic(
+    tmp_path, check, queue_offset: int, found: list[str]
+) -> None:
+    store = MadeStore(tmp_path / "store", file_size=16384)
+    names = {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": str(queue_offset)}
+    place = store.put("Gone", properties=names)
+    store.queues = {("%LMQ%a", 0): [encode_unit(place, store.places[0][1], 2598919)]}
+    end = store.end
+    store.put("Other")
+    store.write_all()
+    ends = {"logEnd": -1, "queues": {}, "deleted": {"Gone": end}}
+    (store.root / "queueEnds.json").write_text(json.dumps(ends))
+    assert [one.kind for one in check(store.root).found] == found
 
 
 @pytest.mark.parametrize("moved", [1, 2, 3])
