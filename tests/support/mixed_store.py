@@ -15,7 +15,7 @@ SETTINGS = {name: value for name, value in PROPERTIES.items() if name != "storeP
 
 
 def write_mixed_store(root: Path, rng: random.Random, steps: int = 80) -> None:
-    """Write a cleanly stopped store: plain, batch, delayed, timer, half and popped messages.
+    """Write a cleanly stopped store: every kind of message, pops, deleted and recreated topics.
 
     The timerwheel is left out: that of the simulated broker is shorter than Java's.
     """
@@ -23,16 +23,7 @@ def write_mixed_store(root: Path, rng: random.Random, steps: int = 80) -> None:
     with SimBroker(disk, rng, {}) as broker:
         traffic = Traffic(rng)
         traffic.attach(broker)
-        for _ in range(steps):
-            kind = rng.randrange(8)
-            if kind < 5:
-                traffic.burst(rng.choice((1, 2, 5)))
-            elif kind == 5:
-                traffic.transactions.step()
-            elif kind == 6:
-                traffic.pops.step()
-            else:
-                broker.pass_ms(rng.choice((20, 1_200, 5_500)))
+        traffic.steps(steps)
         broker.stop()
     _write_folder(disk, ROOT, root)
     (root / "timerwheel").unlink(missing_ok=True)
