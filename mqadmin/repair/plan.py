@@ -402,15 +402,16 @@ def _plan_queues(plan: RepairPlan) -> None:
 def index_shape(path: Path) -> tuple[int, int] | None:
     """Return slots and entries of an IndexFile, None if damage hides them; StoreError.
 
-    A file whose header counts more entries than it has was truncated.
+    A file whose header counts more entries than it has was truncated, one with a part of an entry
+    truncated or lengthened.
     """
     with open_bytes(path) as file:
         slots = shape_of(file.data, 0)
         if not slots:
             return None
-        entries = (len(file) - indexfile.file_size(slots, 0)) // indexfile.ENTRY_SIZE
+        entries, rest = divmod(len(file) - indexfile.file_size(slots, 0), indexfile.ENTRY_SIZE)
         header = indexfile.IndexHeader._make(indexfile.HEADER_STRUCT.unpack_from(file.data))
-        return None if header.index_count > entries else (slots, entries)
+        return None if rest or header.index_count > entries else (slots, entries)
 
 
 _DEFAULT_SHAPE: Final = (

@@ -103,9 +103,15 @@ class RecordChecks:
         kind = record.sys_flag & TRANSACTION_MASK
         if kind in _NOT_IN_QUEUES:
             return
-        if self.queues.deleted.take(record.topic, record.physical_offset):
-            return
-        if kind == TRANSACTION_COMMIT:
+        # The light message queues of a deleted topic keep its messages, as in brokers.
+        if not self.queues.deleted.take(record.topic, record.physical_offset):
+            self._take_own(file, record)
+        for light in lmq_enabled(record):
+            self._place(light, record, tags_code(record))
+
+    def _take_own(self, file: FileBytes, record: LogRecord) -> None:
+        """Check the place of a record in the queue of its own topic."""
+        if record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT:
             self.check_commit(file, record)
         wanted = Selection(record.topic, record.queue_id, record.queue_offset)
         if record.topic == SCHEDULE:
@@ -116,8 +122,6 @@ class RecordChecks:
             self._place(wanted, record, tags_code(record))
         if record.topic == OP_HALF:
             self._note_op(file, record)
-        for light in lmq_enabled(record):
-            self._place(light, record, tags_code(record))
 
     def check_time(self, file: FileBytes, physical_offset: int, timestamp: int) -> None:
         """Report a storeTimestamp (ms) that is before that of the preceding record."""

@@ -28,7 +28,6 @@ from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.queries.loss import LossTally
 from mqadmin.inspector.queries.queues import belongs
 from mqadmin.inspector.units import Unit as PlacedUnit
-from mqadmin.inspector.verify.log_walk import Selection, lmq_enabled
 from mqadmin.inspector.verify.queue_checks import (
     MISSING,
     TAGS,
@@ -351,9 +350,6 @@ class Verdict:
         """Report a unit that points to a record of another topic, queue or queue offset."""
         unit = odd.unit
         if record.physical_offset < self.recreated.deleted.get(record.topic, 0):
-            mine = Selection(queue.topic.encode(), queue.queue_id, odd.queue_offset)
-            if record.total_size == unit.size and mine in lmq_enabled(record):
-                return  # a light message queue keeps the messages of the deleted topic
             target = "a message that was deleted with its topic"
         else:
             alone = self._is_alone(queue, odd.queue_offset)

@@ -25,10 +25,10 @@ from broker.errors import RocketMQError
 from broker.message.record import decode_record
 from broker.server.standalone import EmbeddedBroker
 from broker.store.format.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
-from broker.store.format.indexfile import ENTRY_STRUCT, entry_position
 from broker.store.message_store import MessageStore
 from mqadmin.app import main
 from mqadmin.inspector.damage import NOTICE
+from mqadmin.repair.plan import index_shape
 from tests.support.lossy_recovery import content
 from tests.support.mixed_store import SETTINGS, write_mixed_store
 from tests.support.store_damage import StoreDamage, commitlog_files, damage_store, stored_records
@@ -145,9 +145,9 @@ class Origin:
             settings["mappedFileSizeCommitLog"] = str(lengths[0])
         index_files = sorted((copy / "index").glob("*"))
         if len(list((self.root / "index").glob("*"))) <= 2 and index_files:
-            slots = int(settings["maxHashSlotNum"])
-            entries = index_files[0].stat().st_size - entry_position(0, slots)
-            settings["maxIndexNum"] = str(entries // ENTRY_STRUCT.size)
+            shape = index_shape(index_files[0])
+            assert shape is not None
+            settings["maxHashSlotNum"], settings["maxIndexNum"] = map(str, shape)
         return settings
 
 

@@ -56,7 +56,7 @@ def test_a_unit_of_a_deleted_record_is_reported(tmp_path, check) -> None:
     assert result.mismatches == []
 
 
-@pytest.mark.parametrize(("queue_offset", "found"), [(0, []), (1, ["unit"])])
+@pytest.mark.parametrize(("queue_offset", "found"), [(0, []), (1, ["unitMissing", "unit"])])
 def test_a_light_message_queue_keeps_the_messages_of_a_deleted_topic(
     tmp_path, check, queue_offset: int, found: list[str]
 ) -> None:
