@@ -154,7 +154,7 @@ class BatchConsumeQueue(ConsumeQueue):
         self._set_units(files[-1].start // BATCH_UNIT_SIZE + count if files else 0)
         ordered = self._count_ordered()
         if ordered < self._units:
-            self._set_units(ordered)
+            self._cut_units(ordered)
 
     def _count_ordered(self, files_back: int = 3) -> int:
         """Number of units before the first corrupt one, or two that overlap: either is corrupt.

@@ -1,6 +1,7 @@
 """Batch queues: several messages per unit, found by halving."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -121,6 +122,23 @@ def test_a_damaged_unit_hides_no_message_and_costs_no_file(make, log_min, damage
         assert queue.min_offset <= expected
         assert queue.first_offset <= expected
         queue.destroy()
+
+
+def test_units_after_a_corrupt_base_are_added_again_in_their_files(make):
+    queue = make()
+    fill(queue, 12)
+    queue.close()
+    path = queue.files.find(0).path
+    data = bytearray(Path(path).read_bytes())
+    data[2 * 46 + 28] ^= 0x80  # the base of the third unit, in the first of three files
+    Path(path).write_bytes(data)
+    again = make()
+    assert again.max_offset == 6
+    for number in range(2, 12):
+        assert again.append_batch(number * 3, 1000 + number * 100, 100, number, (5000, 3))
+    assert [again.unit(number * 3) for number in range(12)] == [
+        (1000 + number * 100, 100, number) for number in range(12)
+    ]
 
 
 def test_sync(make):
