@@ -25,6 +25,7 @@ def check_log_files(log: MappedFileQueue, manifest: StoreManifest) -> None:
             "mount or restore the folder; for a new store move the whole store directory away",
             path=log.folder,
         )
+    starts = {start for name, _ in files if (start := file_start(name)) is not None}
     for name, length in files:
         start = file_start(name)
         assert start is not None
@@ -36,6 +37,8 @@ def check_log_files(log: MappedFileQueue, manifest: StoreManifest) -> None:
             log.disk.close(fd)
         try:
             refuse_moved(path, mapping, 0, start)
+            if _is_of_missing_file(mapping, starts, log.file_size):
+                raise _misnamed(path, own_offset(mapping, 0), start)
         finally:
             log.disk.unmap(mapping)
         if start % log.file_size:
@@ -58,8 +61,18 @@ def refuse_moved(path: str, data: bytearray, position: int, start: int) -> None:
     home = own_offset(data, position) - position
     after = position + size
     if check_record(data, after) > 0 and own_offset(data, after) == after + home:
-        raise StoreError(
-            f"{path}: its records are those of physical offset {home}, the name is that of {start}",
-            "the file was renamed or copied: restore the right one",
-            path=path,
-        )
+        raise _misnamed(path, home, start)
+
+
+def _is_of_missing_file(data: bytearray, starts: set[int], file_size: int) -> bool:
+    """Whether the first record is that of a file missing between others: no damage, also alone."""
+    home = own_offset(data, 0) if check_record(data, 0, check_crc=False) > 0 else -1
+    return home % file_size == 0 and home not in starts and min(starts) < home < max(starts)
+
+
+def _misnamed(path: str, home: int, start: int) -> StoreError:
+    return StoreError(
+        f"{path}: its records are those of physical offset {home}, the name is that of {start}",
+        "the file was renamed or copied: restore the right one",
+        path=path,
+    )

@@ -62,6 +62,18 @@ def test_a_name_between_the_starts_of_files_is_refused(made: MadeStore) -> None:
         opened(made).load()
 
 
+def test_a_renamed_file_with_one_record_is_refused_if_it_is_missing(tmp_path: Path) -> None:
+    """After the end of the log it would be removed."""
+    made = MadeStore(tmp_path / "store")
+    for size in (100, 3900, 3000, 100):
+        made.put(body=bytes(size))
+    made.write(spare=False)
+    renamed = log(made, 4096).rename(log(made, 20480))
+    with pytest.raises(StoreError, match="records are those of physical offset 4096, the name"):
+        opened(made).load()
+    assert renamed.exists()
+
+
 def test_one_record_with_another_offset_is_a_damaged_one(made: MadeStore) -> None:
     made_file = log(made, 4096)
     data = bytearray(made_file.read_bytes())
