@@ -103,7 +103,7 @@ class RecordChecks:
         kind = record.sys_flag & TRANSACTION_MASK
         if kind in _NOT_IN_QUEUES:
             return
-        # The light message queues of a deleted topic keep its messages, as in brokers.
+        # LMQs keep the messages of a deleted topic, as in brokers.
         if not self.queues.deleted.take(record.topic, record.physical_offset):
             self._take_own(file, record)
         for light in lmq_enabled(record):
