@@ -110,7 +110,7 @@ class RecordChecks:
             self._place(light, record, tags_code(record))
 
     def _take_own(self, file: FileBytes, record: LogRecord) -> None:
-        """Check the place of a record in the queue of its own topic."""
+        """Check the unit of a record in the queue of its topic."""
         if record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT:
             self.check_commit(file, record)
         wanted = Selection(record.topic, record.queue_id, record.queue_offset)
