@@ -12,7 +12,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from broker.remoting.limits import SERVE_ITERATION_S, SERVE_SLICE_S, WRITTEN_LATER_BYTES, LaneLimits
+from broker.remoting.limits import (
+    SERVE_ITERATION_S,
+    SERVE_SLICE_S,
+    UNWRITTEN_BYTES,
+    WRITTEN_LATER_BYTES,
+    LaneLimits,
+)
 
 Job = TypeVar("Job")
 
@@ -96,9 +102,9 @@ class ServingShare:
     ``before_write`` is called before each write to a peer: it completes the work that the
     responses confirm.
 
-    Short responses are written when the iteration's requests are served, one connection after the
-    other: a write wakes the peer, which costs as much as serving a request, and a peer that is
-    awake needs no other wake-up.
+    Responses to short reads are written when the iteration's requests are served, or when they have
+    UNWRITTEN_BYTES, one connection after the other: a write wakes the peer, which costs as much as
+    serving a request, and a peer that is awake needs no other wake-up.
     """
 
     __slots__ = (
@@ -107,6 +113,7 @@ class ServingShare:
         "_now_s",
         "_scheduled",
         "_unwritten",
+        "_unwritten_bytes",
         "_waiting",
         "before_write",
         "frames",
@@ -124,6 +131,7 @@ class ServingShare:
         self._ends_s: float | None = None
         self._scheduled = False
         self._unwritten: list[Waiting] = []
+        self._unwritten_bytes = 0
         self._waiting: deque[Waiting] = deque()
 
     def begin(self, now_s: float) -> float:
@@ -139,12 +147,15 @@ class ServingShare:
         self._waiting.append(connection)
         self._schedule()
 
-    def write(self, connection: Waiting, size: int) -> None:
-        """Write queued responses, later if they and their requests have few bytes."""
-        if size > WRITTEN_LATER_BYTES:
+    def write(self, connection: Waiting, read_bytes: int, out_bytes: int) -> None:
+        """Write queued responses, later if their requests have few bytes."""
+        if read_bytes > WRITTEN_LATER_BYTES:
             connection.flush()
-        else:
-            self.write_later(connection)
+            return
+        self.write_later(connection)
+        self._unwritten_bytes += out_bytes
+        if self._unwritten_bytes > UNWRITTEN_BYTES:
+            self._write_all()
 
     def write_later(self, connection: Waiting) -> None:
         """Write queued frames at the end of this iteration."""
@@ -165,12 +176,7 @@ class ServingShare:
         self._scheduled = False
         self._ends_s = None
         self.iteration += 1
-        unwritten, self._unwritten = self._unwritten, []
-        for connection in unwritten:
-            try:
-                connection.flush()
-            except Exception as error:  # the responses to the others are written
-                connection.fail(error)
+        self._write_all()
         waiting = self._waiting
         for _ in range(len(waiting)):
             waiting.popleft().end_yield()
@@ -178,3 +184,12 @@ class ServingShare:
                 break
         if waiting:
             self._schedule()
+
+    def _write_all(self) -> None:
+        unwritten, self._unwritten = self._unwritten, []
+        self._unwritten_bytes = 0
+        for connection in unwritten:
+            try:
+                connection.flush()
+            except Exception as error:  # the responses to the others are written
+                connection.fail(error)

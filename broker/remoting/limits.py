@@ -60,8 +60,11 @@ SERVE_ITERATION_S = 0.015
 last request of each side it stays well below the 50 ms of ``lag.LAG_LIMIT_S``."""
 
 WRITTEN_LATER_BYTES = 8 * 1024
-"""Up to this size, a read with its responses is short: served in less than ten wake-ups of a peer.
-The responses to a longer one are written immediately, so that the peer works at the same time."""
+"""Up to this size a read is short: served in less than ten wake-ups of a peer. The responses to a
+longer one are written immediately, so that the peer works at the same time."""
+
+UNWRITTEN_BYTES = 256 * 1024
+"""Responses to short reads, of all peers, that wait for the end of an event-loop iteration."""
 
 CALL_LIMIT = 65_535
 """Pending calls per connection; RocketMQ bounds them with the client semaphores."""

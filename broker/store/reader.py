@@ -7,6 +7,7 @@ Records are returned as slices of the mapped files; they are neither decoded nor
 
 import os
 from collections.abc import Callable
+from struct import Struct
 from typing import Final
 
 from broker.message.record import peek_properties
@@ -19,6 +20,7 @@ from broker.store.faults.unit_mismatches import MAX_REGIONS, UnitMismatches
 from broker.store.format.commitlog import RECORD_LEAST, own_extent
 from broker.store.format.consumequeue import (
     PRE_BLANK_SIZE,
+    UNIT,
     UNIT_SIZE,
     ConsumeQueueExtUnit,
     is_ext_address,
@@ -36,6 +38,9 @@ from broker.store.results import (
 _SCAN_BYTES: Final = 16_000
 _QUERY_ROUNDS: Final = 3
 _MAX_BYTES: Final = 128 << 20
+_OFFSET: Final = UNIT.packer("physicalOffset").unpack_from
+_PLACE: Final = UNIT.packer("physicalOffset", "size")
+_PLACES: Final = Struct(f"{_PLACE.format}{UNIT_SIZE - _PLACE.size}x").iter_unpack
 _NO_DATA: Final = memoryview(b"")
 
 _S = GetMessageStatus
@@ -177,40 +182,42 @@ class StoreReader:
         In most pulls all records are in one file, intact, and within the limits: 3 of 14 us less.
         """
         start = result.next_begin_offset
-        units = queue.read(start, limits[0] + 1)  # the last of them shows a filler unit before it
+        units = queue.packed(start, limits[0] + 1)  # the last of them shows a filler unit before it
         if not units or self.damaged:
             return False
-        first = units[0][0]
+        (first,) = _OFFSET(units)
         file = self._log.files.find(first)
         max_count, max_bytes = self._limits(first, *limits)
-        if file is None or max_count < 1 or len(units) > max_count + 1:
+        count = len(units) // UNIT_SIZE
+        if file is None or max_count < 1 or count > max_count + 1:
             return False
-        following = units.pop() if len(units) > max_count else queue.unit(start + len(units))
-        if following is not None and following[0] == units[-1][0]:
-            return False  # a filler unit
-        view, base, data_end = file.view, file.start, file.written
-        low = max(self._unchecked_before(queue, start, len(units)), self._log.min_offset, base)
-        low -= base
+        if count > max_count:
+            count = max_count
+            (following,) = _OFFSET(units, count * UNIT_SIZE)
+        else:
+            unit = queue.unit(start + count)
+            following = unit[0] if unit is not None else -1
+        view, base = file.view, file.start
         buffers: list[memoryview] = []
         begin = end = first - base  # positions in the file: records that are not in buffers
-        total = 0
-        for physical_offset, size, _ in units:
+        if begin < max(self._unchecked_before(queue, start, count), self._log.min_offset) - base:
+            return False
+        total = physical_offset = 0
+        for physical_offset, size in _PLACES(units[: count * UNIT_SIZE]):
             position = physical_offset - base
             if position != end:
-                if position < end:  # a filler unit
+                if not begin < end <= position:  # a filler unit, or no size
                     return False
                 buffers.append(view[begin:end])
                 begin = position
             end = position + size
-            if position < low or end > data_end:
-                return False
             total += size
-        if total > max_bytes:
+        if not begin < end <= file.written or total > max_bytes or following == physical_offset:
             return False
         buffers.append(view[begin:end])
         result.buffers = buffers
-        result.next_begin_offset = start + len(units)
-        result.message_count, result.total_bytes = len(units), total
+        result.next_begin_offset = start + count
+        result.message_count, result.total_bytes = count, total
         self._set_found(result, self._log.max_offset - base - end)
         return True
 

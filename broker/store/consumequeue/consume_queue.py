@@ -30,6 +30,7 @@ from broker.store.logfile.mapped_file import NOWHERE, PAGE, MappedFile, MappedFi
 _PACK_INTO: Final = UNIT_STRUCT.pack_into
 UNPACK_FROM: Final = UNIT_STRUCT.unpack_from
 _ITER_UNPACK: Final = UNIT_STRUCT.iter_unpack
+_NO_UNITS: Final = memoryview(b"")
 Unit = tuple[int, int, int]
 
 
@@ -216,14 +217,19 @@ class ConsumeQueue:
         self.max_physical_offset = physical_end
         self.mark_dirty()
 
-    def packed(self, queue_offset: int, count: int) -> bytes:
-        """Up to ``count`` packed units from ``queue_offset`` on, from one file only."""
+    def packed(self, queue_offset: int, count: int) -> memoryview:
+        """At most ``count`` packed units from ``queue_offset`` on, from one file only."""
+        count = min(count, self.max_offset - queue_offset)
+        if count <= 0 or queue_offset < 0:
+            return _NO_UNITS
         start = queue_offset * UNIT_SIZE
-        file = self.files.find(start)
-        if file is None:
-            return b""
+        file = self._file
+        if file is None or start < file.start:
+            file = self.files.find(start)
+            if file is None:
+                return _NO_UNITS
         position = start - file.start
-        return bytes(file.mapping[position : min(position + count * UNIT_SIZE, self._size)])
+        return file.view[position : min(position + count * UNIT_SIZE, self._size)]
 
     def mark_flushed(self) -> None:
         """Mark all units and folder entries as flushed, as they are after a clean stop."""
@@ -254,18 +260,7 @@ class ConsumeQueue:
 
     def read_raw(self, queue_offset: int, count: int) -> list[Unit]:
         """As :meth:`read`, with the tags codes as stored."""
-        count = min(count, self.max_offset - queue_offset)
-        if count <= 0 or queue_offset < 0:
-            return []
-        start = queue_offset * UNIT_SIZE
-        file = self._file
-        if file is None or start < file.start:
-            file = self.files.find(start)
-            if file is None:
-                return []
-        position = start - file.start
-        end = min(position + count * UNIT_SIZE, self._size)
-        return list(_ITER_UNPACK(file.view[position:end]))
+        return list(_ITER_UNPACK(self.packed(queue_offset, count)))
 
     def unit(self, queue_offset: int) -> Unit | None:
         """The unit of one queue offset, None outside the queue."""

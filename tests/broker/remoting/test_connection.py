@@ -37,6 +37,7 @@ def test_all_requests_of_a_read_are_answered_with_one_write_in_order(run, attach
         connection, transport = attach(Endpoint({1: echo}))
         commands = [request_with(n, body=b"%d" % n) for n in range(50)]
         connection.data_received(frames(*commands))
+        await asyncio.sleep(0)
         assert len(transport.writes) == 1
         answers = await transport.taken()
         assert [a.opaque for a in answers] == list(range(50))

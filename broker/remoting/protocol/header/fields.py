@@ -70,7 +70,8 @@ def decode_header_fields(header: type[H], ext: Mapping[str, str]) -> H:
     except msgspec.ValidationError:
         return _decode_slowly(header, ext)
     # msgspec reads the text "1" as true.
-    if "1" in ext.values() and any(ext.get(wire) == "1" for wire in _flags(header)):
+    flags = _flags(header)
+    if not flags.isdisjoint(ext) and any(ext.get(wire) == "1" for wire in flags):
         return _decode_slowly(header, ext)
     return decoded
 
@@ -109,9 +110,9 @@ def _kinds(header: type[msgspec.Struct]) -> dict[str, str]:
 
 
 @cache
-def _flags(header: type[msgspec.Struct]) -> tuple[str, ...]:
+def _flags(header: type[msgspec.Struct]) -> frozenset[str]:
     """Return the wire names of the boolean fields."""
-    return tuple(wire for wire, kind in _kinds(header).items() if kind == "bool")
+    return frozenset(wire for wire, kind in _kinds(header).items() if kind == "bool")
 
 
 def _decode_slowly(header: type[H], ext: Mapping[str, str]) -> H:

@@ -200,7 +200,7 @@ class RunDispatcher:
         while done < len(units):
             left = len(units) - done
             data = queue.packed(first + done // UNIT_SIZE, left // UNIT_SIZE)
-            if not data or not units.startswith(data, done):
+            if not data or units[done : done + len(data)] != data:
                 return False
             done += len(data)
         return True
