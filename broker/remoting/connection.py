@@ -431,7 +431,7 @@ class Connection(asyncio.Protocol):
         finally:
             self.serving = False
         if out:
-            endpoint.share.write(self, self.read_bytes, self.out_bytes)
+            endpoint.share.write(self, self.out_bytes)
         endpoint.turn()
 
     def _answered(self, command: RemotingCommand) -> None:

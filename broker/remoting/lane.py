@@ -16,7 +16,6 @@ from broker.remoting.limits import (
     SERVE_ITERATION_S,
     SERVE_SLICE_S,
     UNWRITTEN_BYTES,
-    WRITTEN_LATER_BYTES,
     LaneLimits,
 )
 
@@ -102,7 +101,7 @@ class ServingShare:
     ``before_write`` is called before each write to a peer: it completes the work that the
     responses confirm.
 
-    Responses to short reads are written when the iteration's requests are served, or when they have
+    Responses are written when the iteration's requests are served, or when they have
     UNWRITTEN_BYTES, one connection after the other: a write wakes the peer, which costs as much as
     serving a request, and a peer that is awake needs no other wake-up.
     """
@@ -147,13 +146,10 @@ class ServingShare:
         self._waiting.append(connection)
         self._schedule()
 
-    def write(self, connection: Waiting, read_bytes: int, out_bytes: int) -> None:
-        """Write queued responses, later if their requests have few bytes."""
-        if read_bytes > WRITTEN_LATER_BYTES:
-            connection.flush()
-            return
+    def write(self, connection: Waiting, size: int) -> None:
+        """Write queued responses of ``size`` bytes in this iteration, with those of other peers."""
         self.write_later(connection)
-        self._unwritten_bytes += out_bytes
+        self._unwritten_bytes += size
         if self._unwritten_bytes > UNWRITTEN_BYTES:
             self._write_all()
 

@@ -59,12 +59,8 @@ SERVE_ITERATION_S = 0.015
 """Time for the requests of all peers in one event-loop iteration; the others wait in turn. With the
 last request of each side it stays well below the 50 ms of ``lag.LAG_LIMIT_S``."""
 
-WRITTEN_LATER_BYTES = 8 * 1024
-"""Up to this size a read is short: served in less than ten wake-ups of a peer. The responses to a
-longer one are written immediately, so that the peer works at the same time."""
-
 UNWRITTEN_BYTES = 256 * 1024
-"""Responses to short reads, of all peers, that wait for the end of an event-loop iteration."""
+"""Responses of all peers that wait for the end of an event-loop iteration; more are written."""
 
 CALL_LIMIT = 65_535
 """Pending calls per connection; RocketMQ bounds them with the client semaphores."""

@@ -76,7 +76,7 @@ class FakeTransport(asyncio.Transport):
         return frames
 
     async def taken(self) -> list[RemotingCommand]:
-        """The frames written since the last call, after short responses were written, too."""
+        """The frames written since the last call, after the responses of the iteration were written."""
         await asyncio.sleep(0)
         return self.take()
 

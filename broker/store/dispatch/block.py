@@ -203,7 +203,7 @@ class _BatchRecords:
             prefixes += repeat(batch.queue.topic.key_prefix, count)
             offsets += batch.offsets[:-1]
             stamps += repeat(batch.store_timestamp, count)
-        index.put_batch(prefixes, offsets, self.columns().keys, stamps)
+        index.put_batch(prefixes, offsets, self.columns(), stamps)
 
 
 def add_block(block: RecordBlock, index: IndexService | None) -> bool:

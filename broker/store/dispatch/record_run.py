@@ -58,7 +58,7 @@ class RecordRun(NamedTuple):
         codes = [tags_code(one) if one else 0 for one in columns.tags]
         if index is not None:
             prefixes = [queue.topic.key_prefix for queue in self.queues]
-            index.put_batch(prefixes, self.physical_offsets, columns.keys, self.store_timestamps)
+            index.put_batch(prefixes, self.physical_offsets, columns, self.store_timestamps)
         units = self.physical_offsets, self.sizes, codes
         queue, first = self.queues[0], self.queue_offsets[0]
         count = len(codes)

@@ -111,7 +111,11 @@ _SHORTS: Final = _lane_mask(4, 2)
 _INTS: Final = _lane_mask(8, 4)
 _INTS_OF_16: Final = _lane_mask(16, 4)
 _INTS_OF_32: Final = _lane_mask(32, 4)
-_ONES: Final = _lane_mask(_LANE, 1) // 255
+_END: Final = 8  # the characters of a UNIQ_KEY that differ most: low time, and counter
+_ONES: Final = {
+    lane: (_lane_mask(lane, 1) & (1 << _KEYS_AT_ONCE * lane * 8) - 1) // 255
+    for lane in (_END, _LANE)
+}
 
 
 class IndexHeader(NamedTuple):
@@ -152,26 +156,30 @@ def key_hash(prefix: int, key: bytes) -> int:
 
     **Source:** RocketMQ IndexFile#indexKeyHashMethod.
     """
-    size = len(key)
-    if 0 < size <= _LONGEST_DIRECT and key.isascii():
-        value = (
-            prefix * _POWERS[size]
-            + 31 * int(key.translate(_QUOTIENTS), 31)
-            + int(key.translate(_REMAINDERS), 31)
-        ) & _MASK
-    else:
-        value = extend_hash(prefix, key) & _MASK
+    value = _unsigned_hash(prefix, key)
     if value <= INT32_MAX:
         return value
     value = _MASK + 1 - value
     return value if value <= INT32_MAX else 0
 
 
+def _unsigned_hash(prefix: int, key: bytes) -> int:
+    size = len(key)
+    if 0 < size <= _LONGEST_DIRECT and key.isascii():
+        return (
+            prefix * _POWERS[size]
+            + 31 * int(key.translate(_QUOTIENTS), 31)
+            + int(key.translate(_REMAINDERS), 31)
+        ) & _MASK
+    return extend_hash(prefix, key) & _MASK
+
+
 def key_hashes(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
     """:func:`key_hash` of each of many keys, with the prefix of each.
 
     The keys are the lanes of one long integer; each step joins the hashes of two neighbouring
-    parts of every key: hash(a + b) = hash(a) * 31 ** len(b) + hash(b).
+    parts of every key: hash(a + b) = hash(a) * 31 ** len(b) + hash(b). Only the ends of UNIQ_KEYs
+    of one client are hashed so: their starts are equal.
     """
     count = len(keys)
     if count > _KEYS_AT_ONCE:
@@ -186,18 +194,23 @@ def key_hashes(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
     joined = b"".join(keys_in_lanes)
     if count < _LEAST_KEYS or len(joined) != count * _LANE or not joined.isascii():
         return list(map(key_hash, prefixes, keys))
+    uniform = len(lengths) == 1 and prefixes.count(prefixes[0]) == count
+    prefix, lane = prefixes[0], _LANE
+    if uniform and lengths == {_LANE} and (ends := _different_ends(joined)):
+        prefix = _unsigned_hash(prefix, joined[: _LANE - _END])
+        joined, lane, lengths = ends, _END, {_END}
     sums = int.from_bytes(joined, "big")
     sums = (sums >> 8 & _BYTES) * 31 + (sums & _BYTES)
     sums = (sums >> 16 & _SHORTS) * _POWERS[2] + (sums & _SHORTS)
     # 8 characters make less than 2 ** 43, so that this step does not need the sums modulo 2 ** 32.
     sums = (sums >> 32 & _INTS) * _POWERS[4] + (sums & _INTS)
-    sums = (sums >> 64 & _INTS_OF_16) * _POWERS[8] + (sums & _INTS_OF_16)
-    sums = (sums >> 128 & _INTS_OF_32) * _POWERS[16] + (sums & _INTS_OF_32)
-    uniform = len(lengths) == 1 and prefixes.count(prefixes[0]) == count
+    if lane > _END:
+        sums = (sums >> 64 & _INTS_OF_16) * _POWERS[8] + (sums & _INTS_OF_16)
+        sums = (sums >> 128 & _INTS_OF_32) * _POWERS[16] + (sums & _INTS_OF_32)
     if uniform:
-        ones = _ONES >> (_KEYS_AT_ONCE - count) * _LANE * 8
-        sums += (prefixes[0] * _POWERS[lengths.pop()] & _MASK) * ones
-    low = array("i", sums.to_bytes(len(joined), "big"))[_LANE // 4 - 1 :: _LANE // 4]
+        ones = _ONES[lane] >> (_KEYS_AT_ONCE - count) * lane * 8
+        sums += (prefix * _POWERS[lengths.pop()] & _MASK) * ones
+    low = array("i", sums.to_bytes(len(joined), "big"))[lane // 4 - 1 :: lane // 4]
     if sys.byteorder == "little":
         low.byteswap()
     # As in key_hash: the absolute value of an int, 0 for the lowest.
@@ -209,6 +222,17 @@ def key_hashes(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
         for value, prefix, key in zip(low, prefixes, keys, strict=True)
     ]
     return [value if value <= INT32_MAX else (_MASK + 1 - value) & INT32_MAX for value in values]
+
+
+def _different_ends(joined: bytes) -> bytes:
+    """The last _END bytes of each key, joined; empty if the other bytes of the keys differ."""
+    words = array("Q", joined)
+    per_key = _LANE // words.itemsize
+    for number in range(per_key - 1):
+        column = words[number::per_key]
+        if column != column[:1] * len(column):
+            return b""
+    return words[per_key - 1 :: per_key].tobytes()
 
 
 def index_key_hash(topic: str, key: str) -> int:

@@ -30,6 +30,7 @@ from broker.store.format.indexfile import (
     overlaps,
     time_diff_seconds,
 )
+from broker.store.format.property_columns import PropertyColumns
 from broker.store.logfile.mapped_file import MappedFile
 
 _READ_SLOT: Final = SLOT_STRUCT.unpack_from
@@ -179,7 +180,7 @@ class IndexFile:
         self,
         prefixes: Sequence[int],
         offsets: Sequence[int],
-        keys: Sequence[list[bytes]],
+        columns: PropertyColumns,
         store_timestamps: Sequence[int],
     ) -> bool:
         """Add the entries of many messages, as :meth:`put_keys` for each; False without a change.
@@ -188,20 +189,22 @@ class IndexFile:
         written if the file has no entry yet, if it has no space for all, or if it knows the first
         message.
         """
-        count = self.count
-        counts = list(map(len, keys))
-        added = sum(counts)
-        if count <= 1 or count + added > self.max_entries or offsets[0] <= self.end_physical_offset:
+        count, first = self.count, offsets[0]
+        words: Sequence[bytes]
+        if columns.words is not None and len(columns.words) == 1:
+            (words,) = columns.words
+        else:
+            counts = list(map(len, columns.keys))
+            words = list(chain.from_iterable(columns.keys))
+            if counts.count(1) != len(counts):
+                indexes = [number for number, many in enumerate(counts) for _ in range(many)]
+                prefixes = [prefixes[number] for number in indexes]
+                store_timestamps = [store_timestamps[number] for number in indexes]
+                offsets = [offsets[number] for number in indexes]
+        if count <= 1 or count + len(words) > self.max_entries or first <= self.end_physical_offset:
             return False
-        if not added:
-            return True
-        if counts.count(1) != len(counts):
-            indexes = [number for number, many in enumerate(counts) for _ in range(many)]
-            prefixes = [prefixes[number] for number in indexes]
-            offsets = [offsets[number] for number in indexes]
-            store_timestamps = [store_timestamps[number] for number in indexes]
-        words = list(chain.from_iterable(keys))
-        self._add_many(key_hashes(prefixes, words), offsets, store_timestamps)
+        if words:
+            self._add_many(key_hashes(prefixes, words), offsets, store_timestamps)
         return True
 
     def put_entries(

@@ -23,6 +23,7 @@ from broker.store.format.indexfile import (
     key_hash,
     probe_slot_count,
 )
+from broker.store.format.property_columns import PropertyColumns
 from broker.store.index.index_file import IndexFile, cut_entries
 from broker.store.logfile.disk import Disk, list_files, make_durable_folder
 from broker.store.logfile.mapped_file import MappedFile
@@ -189,7 +190,7 @@ class IndexService:
         self,
         prefixes: Sequence[int],
         offsets: Sequence[int],
-        keys: Sequence[list[bytes]],
+        columns: PropertyColumns,
         store_timestamps: Sequence[int],
     ) -> None:
         """Index many messages, whose physical offsets ascend, as :meth:`put_keys` for each."""
@@ -197,10 +198,10 @@ class IndexService:
         if (
             self._no_space is None
             and current is not None
-            and current.put_batch(prefixes, offsets, keys, store_timestamps)
+            and current.put_batch(prefixes, offsets, columns, store_timestamps)
         ):
             return
-        for message in zip(prefixes, keys, offsets, store_timestamps, strict=True):
+        for message in zip(prefixes, columns.keys, offsets, store_timestamps, strict=True):
             if message[1]:
                 self.put_keys(*message)
 

@@ -103,7 +103,7 @@ def test_waiting_requests_of_one_peer_have_a_limit(run, attach, frames, turns) -
         endpoint = Endpoint({CODE: slow}, limits=limits)
         connection, transport = attach(endpoint)
         connection.data_received(frames(*(numbered(n, bytes(3000)) for n in range(4))))
-        answers = transport.take()
+        answers = await transport.taken()
         assert [(a.opaque, a.code) for a in answers] == [
             (2, ResponseCode.SYSTEM_BUSY),
             (3, ResponseCode.SYSTEM_BUSY),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from broker.remoting.lane import Lane, ServingShare
-from broker.remoting.limits import UNWRITTEN_BYTES, WRITTEN_LATER_BYTES, LaneLimits
+from broker.remoting.limits import UNWRITTEN_BYTES, LaneLimits
 
 
 def lane(concurrency: int = 1, queue_limit: int = 2, wait_ms: int = 200) -> Lane[str]:
@@ -90,20 +90,19 @@ class Writer:
         self.order.append(f"{self.name} served")
 
 
-def test_responses_to_short_reads_are_written_at_the_end_of_the_iteration_before_all_else() -> None:
+def test_responses_are_written_at_the_end_of_the_iteration_before_all_else() -> None:
     calls: list[Callable[[], None]] = []
     order: list[str] = []
     share = ServingShare(calls.append, lambda: 0.0)
     share.begin(0.0)
     calls.append(lambda: order.append("dispatch"))
-    share.write(Writer("a", order), 100, UNWRITTEN_BYTES // 2)
-    share.write(Writer("b", order), WRITTEN_LATER_BYTES + 1, 100)
-    share.wait(Writer("c", order))
-    share.write(Writer("d", order), WRITTEN_LATER_BYTES, UNWRITTEN_BYTES // 2)
-    assert order == ["b wrote"]
+    share.write(Writer("a", order), UNWRITTEN_BYTES // 2)
+    share.wait(Writer("b", order))
+    share.write(Writer("c", order), UNWRITTEN_BYTES // 2)
+    assert not order
     for call in calls:
         call()
-    assert order == ["b wrote", "a wrote", "d wrote", "c served", "dispatch"]
+    assert order == ["a wrote", "c wrote", "b served", "dispatch"]
     assert len(calls) == 2
 
 
@@ -112,11 +111,11 @@ def test_responses_are_written_before_the_end_of_the_iteration_when_they_are_lar
     order: list[str] = []
     share = ServingShare(calls.append, lambda: 0.0)
     share.begin(0.0)
-    share.write(Writer("a", order), 100, UNWRITTEN_BYTES)
+    share.write(Writer("a", order), UNWRITTEN_BYTES)
     assert order == []
-    share.write(Writer("b", order), 100, 1)
+    share.write(Writer("b", order), 1)
     assert order == ["a wrote", "b wrote"]
-    share.write(Writer("c", order), 100, UNWRITTEN_BYTES)
+    share.write(Writer("c", order), UNWRITTEN_BYTES)
     assert order == ["a wrote", "b wrote"]
     for call in calls:
         call()

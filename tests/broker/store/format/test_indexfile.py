@@ -253,12 +253,13 @@ def test_a_position_outside_the_file_is_refused(java_files: list[bytes]) -> None
 @pytest.mark.parametrize("count", [1, 7, 8, 40, 1_300])
 @pytest.mark.parametrize("same", [False, True], ids=["any", "same"])
 def test_many_keys_have_the_hashes_of_each(rng: random.Random, count: int, same: bool) -> None:
-    """Keys of one length and topic, of several, longer than a lane, and not of ASCII."""
-    for longest, highest in ((32, 127), (32, 127), (40, 127), (32, 255)):
-        size = rng.randint(1, longest)
+    """Keys of one length and topic, of several, longer than a lane, not of ASCII, of one client."""
+    for longest, highest, equal in ((32, 127, 0), (32, 127, 24), (40, 127, 0), (32, 255, 0)):
+        size = 32 if equal else rng.randint(1, longest)
+        start = rng.randbytes(equal // 2).hex().encode()
         keys = [
-            bytes(rng.randint(0, highest) for _ in range(size if same else rng.randint(1, longest)))
-            for _ in range(count)
+            start + bytes(rng.randint(0, highest) for _ in range(length - equal))
+            for length in (size if same else rng.randint(1 + equal, longest) for _ in range(count))
         ]
         prefixes = [topic_prefix("T" if same else rng.choice("TUV")) for _ in keys]
         hashes = [

@@ -14,6 +14,7 @@ from broker.store.format.indexfile import HEADER_SIZE, SLOT_SIZE, file_size
 from broker.store.index.index_file import IndexFile
 from broker.store.index.index_service import IndexService
 from broker.store.logfile.disk import Disk
+from tests.support.key_columns import key_columns
 from tests.support.simulated_disk import SimDisk
 
 FOLDER = "/store/index"
@@ -206,7 +207,8 @@ def test_random_puts_cuts_expiries_and_restarts_equal_a_list(tmp_path: Path, rng
             count = rng.randrange(1, 6)
             starts = [physical + n * 50 for n in range(count)]
             words = [[b"k%d" % rng.randrange(6)] * rng.randrange(2) for _ in range(count)]
-            service.put_batch([T] * len(starts), starts, words, [now_ms] * len(starts))
+            columns = key_columns(words)
+            service.put_batch([T] * len(starts), starts, columns, [now_ms] * len(starts))
             model += [(key, at) for at, row in zip(starts, words, strict=True) for key in row]
             physical += count * 50
         elif action < 0.88 and model:
