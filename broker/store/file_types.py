@@ -8,12 +8,12 @@ A start would fail on such an entry where it first uses it, possibly after it ha
 import os
 
 from broker.errors import StoreError
-from broker.store.format.state import CONFIG_DIR, wrong_type
-from broker.store.logfile.disk import Disk
+from broker.store.format.state import CONFIG_DIR, TIMERLOG_DIR, wrong_type
+from broker.store.logfile.disk import Disk, list_files
 
 
 def check_file_types(disk: Disk, root: str) -> None:
-    """Raise StoreError for the first entry of the root or ``config`` that has the wrong type."""
+    """Raise StoreError for an entry of the root, ``config`` or ``timerlog`` of the wrong type."""
     for folder in ("", CONFIG_DIR):
         parent = os.path.join(root, folder) if folder else root
         for name, is_folder in disk.list(parent):
@@ -27,3 +27,4 @@ def check_file_types(disk: Disk, root: str) -> None:
             )
             if found is not None:
                 raise StoreError(f"{path}: {found.cause}", found.hint, path=path)
+    list_files(disk, os.path.join(root, TIMERLOG_DIR))  # its owner comes after recovery

@@ -22,6 +22,7 @@ FILES = (
     "commitlog/00000000000000000000",
     "consumequeue/T/0/00000000000000000000",
     "index/20260101000000000",
+    "timerlog/00000000000000000000",
     "config/topics.json",
     "config/topics.json.bak",
     "config/timercheck",
