@@ -12,12 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from broker.remoting.limits import (
-    SERVE_ITERATION_S,
-    SERVE_SLICE_S,
-    UNWRITTEN_BYTES,
-    LaneLimits,
-)
+from broker.remoting.limits import SERVE_ITERATION_S, SERVE_SLICE_S, UNWRITTEN_BYTES, LaneLimits
 
 Job = TypeVar("Job")
 
@@ -187,5 +182,5 @@ class ServingShare:
         for connection in unwritten:
             try:
                 connection.flush()
-            except Exception as error:  # the responses to the others are written
+            except Exception as error:  # closes this connection; the next ones are written
                 connection.fail(error)

@@ -76,7 +76,7 @@ class FakeTransport(asyncio.Transport):
         return frames
 
     async def taken(self) -> list[RemotingCommand]:
-        """The frames written since the last call, with the responses of the iteration."""
+        """The frames written since the last call, with those of this iteration."""
         await asyncio.sleep(0)
         return self.take()
 

@@ -178,8 +178,8 @@ def key_hashes(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
     """:func:`key_hash` of each of many keys, with the prefix of each.
 
     The keys are the lanes of one long integer; each step joins the hashes of two neighbouring
-    parts of every key: hash(a + b) = hash(a) * 31 ** len(b) + hash(b). Only the ends of UNIQ_KEYs
-    of one client are hashed so: their starts are equal.
+    parts of every key: hash(a + b) = hash(a) * 31 ** len(b) + hash(b). UNIQ_KEYs of one client
+    start with equal bytes: these are hashed once, and only the ends are lanes.
     """
     count = len(keys)
     if count > _KEYS_AT_ONCE:
