@@ -187,6 +187,18 @@ class Queue:
             return None
         return ConsumeQueueUnit._make(UNIT_STRUCT.unpack_from(data, at))
 
+    def is_renamed_at(self, queue_offset: int, own_offset: int) -> bool:
+        """Whether the queue's only unit is in a file that seems to have the name of another one.
+
+        ``own_offset``, the queue offset in its record, then differs by a multiple of the file's
+        units.
+        """
+        file = self.file_of(queue_offset)
+        if file is None or sum(each.count for each in self.files) > 1:
+            return False
+        units = len(self.open.get(file.path).data) // UNIT_SIZE
+        return own_offset != queue_offset and (own_offset - queue_offset) % units == 0
+
     def path_of(self, queue_offset: int) -> Path:
         """Return the file that contains a queue offset, the directory if there is none."""
         file = self.file_of(queue_offset)

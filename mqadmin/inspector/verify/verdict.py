@@ -352,7 +352,9 @@ class Verdict:
         if record.physical_offset < self.recreated.deleted.get(record.topic, 0):
             target = "a message that was deleted with its topic"
         else:
-            alone = self._is_alone(queue, odd.queue_offset)
+            alone = self._is_alone(queue, odd.queue_offset) and not queue.is_renamed_at(
+                odd.queue_offset, record.queue_offset
+            )
             if alone and record.total_size == unit.size and len(self.mismatches) < MAX_MISMATCHES:
                 self.mismatches.append(
                     Mismatch(queue.topic, queue.queue_id, odd.queue_offset, unit.physical_offset)

@@ -214,6 +214,22 @@ def test_two_contradicting_fields_are_not_corrected(made: MadeStore, plan) -> No
     assert plan(made).fields == []
 
 
+@pytest.mark.parametrize(("queue_offset", "corrected"), [(0, False), (5, True)])
+def test_the_only_unit_of_a_renamed_file_does_not_change_its_record(
+    tmp_path: Path, plan, queue_offset: int, corrected: bool
+) -> None:
+    """The record's queue offset then differs by whole files, of 30 units each."""
+    made = MadeStore(tmp_path / "store")
+    begin = made.put("TopicA", 0, queue_offset=queue_offset)
+    made.put("TopicB", 0)
+    made.write()
+    queue = made.root / "consumequeue" / "TopicA" / "0"
+    (queue / file_name(0)).rename(queue / file_name(3 * 600))
+    found = plan(made)
+    assert found.fields == ([(begin + 20, (90).to_bytes(8, "big"))] if corrected else [])
+    assert ("TopicA", 0) in found.rebuild_queues
+
+
 def test_an_invalid_time_becomes_that_of_the_record_before(made: MadeStore, plan) -> None:
     begin, size = made.places[20]
     made.poke(begin + 56, (1 << 60).to_bytes(8, "big"))
