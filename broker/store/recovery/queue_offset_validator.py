@@ -15,7 +15,7 @@ neither                             the offset is accepted if enough log space p
 
 A unit that was there before the restart decides first: if the one at the record's own offset points
 to the record, the offset is valid; if the one at the expected offset does, it is corrupt. Only then
-is offset 0 always accepted: the topic was deleted and recreated.
+is offset 0 always accepted: the topic was deleted and recreated. A negative offset is never valid.
 
 **Source:** no Java counterpart; RocketMQ trusts every offset and overwrites or loses neighbouring
 units.
@@ -24,7 +24,6 @@ units.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from broker.message.batch import MIN_ITEM_SIZE
@@ -115,9 +114,10 @@ class QueueOffsetValidator:
     def _resolve(self, queue: ConsumeQueue, following: int) -> None:
         request, code = self._deferred.pop(queue)
         expected = self._expected[queue]
-        if following != request.queue_offset + _offsets(request) and (
-            following == expected + _offsets(request) or not self._has_space(request)
-        ):
+        follows = following == request.queue_offset + _offsets(request)
+        skips = following == expected + _offsets(request)
+        valid = follows or (not skips and self._has_space(request))
+        if request.queue_offset < 0 or not valid:
             self._mismatch(request, code, expected)
         else:
             self._take(request, code)
@@ -136,15 +136,14 @@ class QueueOffsetValidator:
         if self._searches[topic] >= MAX_SEARCHES:
             return
         for other in topic.queues.values():
-            offsets = range(other.first_offset, other.max_offset)
-            at = bisect_left(offsets, place[0], key=partial(_start, other))
-            unit = other.unit(offsets[at]) if other is not queue and at < len(offsets) else None
-            if unit is not None and unit[:2] == place:
+            if other is not queue and _has_unit(other, _place_of(other, place[0]), place):
                 raise ValueError(f"its unit is in queue {other.queue_id}")
         self._searches[topic] += 1
 
     def _has_space(self, request: DispatchRequest) -> bool:
         """Return whether the missing records fit between this record and its predecessor."""
+        if request.queue_offset < 0:
+            return False
         start = request.physical_offset
         end = self._end_before(request.queue)
         lost = request.queue_offset - self._expected[request.queue]
@@ -167,10 +166,15 @@ def _offsets(request: DispatchRequest) -> int:
     return request.messages if request.queue.topic.batch else 1
 
 
-def _start(queue: ConsumeQueue, queue_offset: int) -> int:
-    """Physical offset of the unit at a queue offset."""
-    unit = queue.unit(queue_offset)
-    return unit[0] if unit is not None else -1
+def _place_of(queue: ConsumeQueue, physical_offset: int) -> int:
+    """The first queue offset whose unit does not point before ``physical_offset``."""
+
+    def start(queue_offset: int) -> int:
+        unit = queue.unit(queue_offset)
+        return unit[0] if unit is not None else -1
+
+    first = queue.first_offset
+    return first + bisect_left(range(first, queue.max_offset), physical_offset, key=start)
 
 
 def _has_unit(queue: ConsumeQueue, queue_offset: int, place: tuple[int, int]) -> bool:
@@ -182,9 +186,18 @@ def _has_unit(queue: ConsumeQueue, queue_offset: int, place: tuple[int, int]) ->
 
 
 def _next_of(queue: ConsumeQueue, request: DispatchRequest) -> int:
-    """The expected queue offset of the first record read of a queue."""
-    if queue.max_offset > 0 and queue.max_physical_offset <= request.physical_offset:
+    """The expected queue offset of the first record read of a queue.
+
+    If the queue has later units, it is the record's own unless a unit shows another one, or units
+    of earlier records are at it and after it.
+    """
+    own, start = request.queue_offset, request.physical_offset
+    if queue.max_offset > 0 and queue.max_physical_offset <= start:
         return queue.max_offset
-    if _has_unit(queue, queue.first_offset, (request.physical_offset, request.size)):
-        return queue.first_offset
-    return request.queue_offset
+    place = (start, request.size)
+    if _has_unit(queue, own, place):
+        return own
+    shown = _place_of(queue, start)
+    if _has_unit(queue, shown, place) or own < 0 or 0 < own < shown:
+        return shown
+    return own

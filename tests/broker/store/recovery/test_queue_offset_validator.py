@@ -146,6 +146,35 @@ def test_the_first_unit_shows_the_offset_of_the_first_record(accept, taken, with
     assert taken == [(0, 0, False), (100, 1, True)]
 
 
+@pytest.mark.parametrize("wrong", [-1, 0, 2, 5, 99, 1 << 62])
+def test_a_unit_shows_the_offset_of_the_first_record_read(accept, taken, with_units, wrong):
+    """Recovery begins in the middle of the log: the queue has units of records before it."""
+    with_units(0, 100, 200, 300, 400, 500)
+    accept(400, wrong)
+    accept(500, 5)
+    assert taken == [(400, 4, False), (500, 5, True)]
+
+
+@pytest.mark.parametrize("wrong", [-1, 2])
+def test_the_first_record_read_does_not_go_before_units_of_earlier_records(
+    accept, taken, with_units, wrong
+):
+    """Its own unit is missing; at its own queue offset it would drop units of records before it."""
+    with_units(0, 100, 200, 300, 500)
+    accept(400, wrong)
+    accept(500, 5)
+    assert taken == [(400, 4, False), (500, 5, True)]
+
+
+@pytest.mark.parametrize("following", [(), (77,), (0,)])
+def test_a_negative_offset_is_never_valid(accept, taken, following):
+    """A queue would be emptied at it."""
+    for number, offset in enumerate((0, 1, -1, *following)):
+        accept(number * 100, offset)
+    accept.finish(something_lost=True)
+    assert taken[:3] == [(0, 0, True), (100, 1, True), (200, 2, False)]
+
+
 def test_a_run_does_not_restart_a_queue_whose_unit_shows_another_offset(queue, with_units):
     with_units(0, 100, 200)
     validator = QueueOffsetValidator(lambda *_: None, lambda *_: None)
