@@ -338,6 +338,19 @@ def test_a_safe_index_moves_the_start_of_the_queues_back(stores, filled, monkeyp
     assert min(placed) == 0
 
 
+@pytest.mark.parametrize("wrong", [-1, 0, 1, 99])
+def test_a_wrong_queue_offset_where_the_scan_begins_hides_one_message(stores, filled, wrong):
+    """The log before it is not read: units that are removed could not be added again."""
+    begin = 3 * 4096
+    number = next(n for n, result in enumerate(filled) if result.physical_offset == begin)
+    poke(stores, begin + 20, wrong.to_bytes(8, "big", signed=True))
+    time = filled[number].store_timestamp + 3000
+    crash(stores, physic_msg_timestamp=time, logics_msg_timestamp=time)
+    store = stores.start(stores.config(message_index_enable=False))
+    assert store.report.scanned_from == begin
+    assert numbers(store) == {n: place for n, place in ALL.items() if n != number}
+
+
 def test_no_key_is_lost_to_an_old_checkpoint(stores, filled):
     """Java removes index files that are newer, and fills them only from the start file on."""
     late = filled[-1].store_timestamp + 10_000
