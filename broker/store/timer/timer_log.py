@@ -94,6 +94,14 @@ class TimerLog:
         self.end = file.start + end
         return file.start + position
 
+    def append_queue_mark(self, physical_offset: int, size: int, past_ms: int) -> None:
+        """Append a unit of a message of the timer queue; it is in no chain, its time is over.
+
+        DiskFullError or StoreError leaves the log unchanged.
+        """
+        place = (physical_offset, size, 0)
+        self.append(TimerLogUnit(LOG_UNIT_SIZE, -1, MAGIC_DEFAULT, past_ms, 0, *place, QUEUE_MARK))
+
     def _room(self) -> MappedFile:
         """The file that has room for a unit and a blank."""
         files = self.files

@@ -2,7 +2,8 @@
 
 :meth:`TimerMessageStore.run` does a bounded part of the work and returns when it must be called
 again. It enqueues the new messages of the timer topic, then delivers the slots that are over, in
-the order of their time. So a recall that was accepted before its message was due is always seen.
+the order of their time, each once all messages stored before its end are enqueued. So a recall that
+was accepted before its message was due is always seen.
 
 All methods are called in the thread that appends, except the jobs of
 :meth:`TimerMessageStore.snapshot`.
@@ -35,12 +36,12 @@ from broker.store.results import (
     PutMessageResult,
     PutMessageStatus,
 )
+from broker.store.timer.enqueue_barrier import EnqueueBarrier
 from broker.store.timer.slot_reader import SlotReader
 from broker.store.timer.timer_log import (
     MAGIC_DEFAULT,
     MAGIC_DELETE,
     MAGIC_ROLL,
-    QUEUE_MARK,
     RELINKED,
     TimerLog,
 )
@@ -71,7 +72,7 @@ Job = Callable[[], None]
 MAX_PER_TURN: Final = 192  # deliveries, or enqueued messages, per call: about 5 ms
 READ_STEPS: Final = 8_192  # units of a chain read per call
 MAX_WAIT_MS: Final = 1_000  # longest time between two calls while a message is pending
-RETRY_PUT_MS: Final = 100
+RETRY_PUT_MS: Final = 100  # also until messages are visible that a due slot needs
 STEP_MS: Final = 2_000  # a clock that is set back by less is not noticed
 MAX_LOGGED: Final = 100  # quarantined records that are logged; all are counted
 # Half the wheel is for the future; slots next to the reading position stay free, as in Java.
@@ -114,6 +115,7 @@ class TimerMessageStore:
         self.queue_offset = 0
         self._recovered = TimerState()
         self._reader: SlotReader | None = None
+        self._barrier = EnqueueBarrier()
         # Slots whose messages are placed again, the earliest last; chain of those that stay.
         self._times_to_move: list[int] = []
         self._moving = False
@@ -169,19 +171,7 @@ class TimerMessageStore:
         for unit in units:
             if last is None or last.physical_offset != unit.physical_offset or last.reserved:
                 past_ms = self.read_time_ms - 2 * self._precision_ms
-                self.timer_log.append(
-                    TimerLogUnit(
-                        LOG_UNIT_SIZE,
-                        -1,
-                        MAGIC_DEFAULT,
-                        past_ms,
-                        0,
-                        unit.physical_offset,
-                        unit.size,
-                        0,
-                        QUEUE_MARK,
-                    )
-                )
+                self.timer_log.append_queue_mark(unit.physical_offset, unit.size, past_ms)
                 self._changed = True
 
     def _relink(self, reader: SlotReader) -> None:
@@ -439,7 +429,8 @@ class TimerMessageStore:
             first = self.wheel.first_time()
             if first is None:
                 return None
-            return min(first + self._precision_ms - self._clock.now_ms(), MAX_WAIT_MS)
+            wait_ms = first + self._precision_ms - self._clock.now_ms()
+            return min(wait_ms, MAX_WAIT_MS) if wait_ms > 0 else RETRY_PUT_MS
         self._reader = reader
         if not reader.read(READ_STEPS):
             return 0.0
@@ -456,9 +447,14 @@ class TimerMessageStore:
         return 0.0
 
     def _open_due_slot(self) -> SlotReader | None:
-        time_ms = self.wheel.first_time()
-        if time_ms is None or time_ms + self._precision_ms > self._clock.now_ms():
+        time_ms, now_ms = self.wheel.first_time(), self._clock.now_ms()
+        if time_ms is None or time_ms + self._precision_ms > now_ms:
             return None
+        queue = self._store.queue_table.find(TIMER_TOPIC, 0)
+        if queue is not None and not self._store.config.timer_stop_enqueue:
+            end_ms, stored = time_ms + self._precision_ms, queue.next_offset
+            if not self._barrier.is_passed(end_ms, now_ms, self.queue_offset, stored):
+                return None
         return self._open(time_ms)
 
     def _open_slot_to_move(self) -> SlotReader | None:
@@ -492,6 +488,7 @@ class TimerMessageStore:
         before_ms, then_ms = self._clock_seen
         self._clock_seen = now_ms, monotonic_ms
         if before_ms + monotonic_ms - then_ms - now_ms >= STEP_MS:
+            self._barrier.note_clock_set_back()
             later = [time_ms for time_ms in self.wheel.times() if time_ms > now_ms]
             self._times_to_move = later[::-1]
 
@@ -544,6 +541,8 @@ class TimerMessageStore:
                 return self._quarantine(unit.physical_offset, reason)
             if result.status is not PutMessageStatus.PUT_OK:
                 return False
+            if inner.topic == TIMER_TOPIC:
+                self._barrier.note_rolled(result.queue_offset)
             if self.on_delivered is not None:
                 self.on_delivered(inner.topic, result.store_size)
         self.metrics.add(message.real_topic, 1 if message.deletes else -1, reader.time_ms)

@@ -254,6 +254,55 @@ class TestRecall:
         timers.wait(0)
         assert timers.delivered() == {}
 
+    @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+    def test_recall_of_a_rolled_message_counts_even_if_the_broker_was_down(
+        self, make_timers: Callable[..., Timers], flush: str
+    ) -> None:
+        """The message still has to be rolled, when its recall is already in its last slot."""
+        timers = make_timers(timer_roll_window_slot=30, flush_disk_type=flush)
+        timers.send("a", 46_000)
+        timers.send("b", 46_000)
+        timers.wait(1_000)
+        assert timers.recall("a", START_MS + 46_000).status is OK
+        timers.close()
+        timers.clock.advance(60_000)
+        timers.open()
+        timers.wait(5_000)
+        assert timers.delivered() == {"b": 1}
+        assert timers.timers.recalled == 1
+
+    @pytest.mark.parametrize("delayed_ms", [0, 30_000])
+    def test_a_due_slot_waits_until_a_recall_is_flushed(
+        self, make_timers: Callable[..., Timers], delayed_ms: int
+    ) -> None:
+        timers = make_timers(flush_disk_type="SYNC_FLUSH")
+        timers.send("a", 5_500)
+        timers.send("b", 5_500)
+        timers.wait(1_000)
+        assert timers.recall("a", START_MS + 5_500).status is OK
+        timers.clock.advance(5_000 + delayed_ms)
+        timers.store.dispatch()
+        assert timers.timers.run() == RETRY_PUT_MS
+        assert timers.timers.dequeued == 0
+        timers.wait(100)
+        assert timers.delivered() == {"b": 1}
+
+    def test_messages_sent_after_the_end_of_a_slot_do_not_delay_it(
+        self, make_timers: Callable[..., Timers]
+    ) -> None:
+        timers = make_timers(flush_disk_type="SYNC_FLUSH")
+        timers.send("a", 1_500)
+        timers.wait(1_000)
+        timers.clock.advance(2_000)
+        timers.send("late", 60_000)
+        assert timers.timers.run() == RETRY_PUT_MS
+        timers.store.flush()
+        timers.store.dispatch()
+        for number in range(5):
+            timers.send(f"later{number}", 60_000)
+            timers.timers.run()
+        assert timers.timers.dequeued == 1
+
     def test_pending_count_includes_the_recall(self, timers: Timers) -> None:
         timers.send("a", 5_500)
         timers.send("b", 5_500)
@@ -294,17 +343,18 @@ class TestRestart:
     def test_messages_that_join_a_started_slot_survive_its_end(
         self, make_timers: Callable[..., Timers], ending: str
     ) -> None:
-        timers = make_timers(flush_disk_type="SYNC_FLUSH")
+        timers = make_timers()
         for number in range(3):
             timers.send(f"m{number}", 1_500)
         timers.run()
+        stopped = msgspec.structs.replace(timers.config, timer_stop_enqueue=True)
+        timers.store.set_config(stopped)
         for number in range(3, 6):
-            timers.send(f"m{number}", 1_500)  # visible to the timers when they are flushed
+            timers.send(f"m{number}", 1_500)
         timers.clock.advance(2_000)
         assert timers.timers.run(1) == 0
         assert timers.timers.enqueued == 3
-        timers.store.flush()
-        timers.store.dispatch()
+        timers.store.set_config(timers.config)
         for _ in range(3):
             timers.timers.run(1)
         assert (timers.timers.enqueued, timers.timers.dequeued) == (6, 2)
