@@ -46,7 +46,7 @@ SENDS = frozenset(
     )
 )
 # Transaction bits are stored as they are sent: PREPARED (4) and ROLLBACK (12) get no unit.
-SEND_FLAGS = (0, 0, 1, 2, 4, 8, 12, 16, 32, 64, 1 << 20)
+SEND_FLAGS = (0, 0, 1, 2, 4, 8, 12, 16, 32, 64, 1 << 20, -256, -1)
 UNKNOWN_CODES = (-1, 0, 1, 9, 99, 20_000, 32_767, 2**31 - 1, -(2**31))
 # Few names, so that a long run fills no disk with queues.
 TOPICS = tuple(f"Fuzz{n}" for n in range(12))

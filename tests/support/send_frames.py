@@ -83,7 +83,10 @@ def send_frame(
 
 
 def unusual_frame(rng: random.Random, number: int, *, malformed: bool = False) -> bytes:
-    """A send that the plain path has to serve; ``malformed``: for a reason in the frame itself."""
+    """A send that is rare, or one that the plain path has to serve.
+
+    ``malformed``: one of the latter, for a reason in the frame itself.
+    """
     raw = send_fields(number)["i"]
     changes: list[dict[str, str]] = [
         {"i": raw + "DELAY\x012\x02"},
@@ -99,7 +102,7 @@ def unusual_frame(rng: random.Random, number: int, *, malformed: bool = False) -
         {"i": raw + "\x02x\x01y\x01z"},
         {"i": raw + "INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02"},
         {"m": "TRUE"},
-        *([] if malformed else [{"e": "77"}, {"b": "Unknown"}, {"b": "%RETRY%G1"}]),
+        *([] if malformed else [{"e": "77"}, {"b": "Unknown"}, {"b": "%RETRY%G1"}, {"f": "-256"}]),
     ]
     kind = rng.randrange(len(changes) + 2)
     if kind < len(changes):

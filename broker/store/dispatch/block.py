@@ -19,7 +19,8 @@ from broker.store.format.consumequeue import UNIT_SIZE, UNIT_STRUCT
 from broker.store.format.property_columns import PropertyColumns, peek_columns
 from broker.store.index.index_service import IndexService
 
-# No sysFlag has this bit: it marks the entry of a block among pending records.
+# In place of a sysFlag, it marks the entry of a block among pending records. A negative sysFlag has
+# this bit, too: compare for equality.
 BLOCK: Final = 1 << 40
 # Records of a batch that are dispatched at once, about 1 ms.
 BATCH_PART: Final = 512
@@ -102,7 +103,7 @@ class PendingBlocks:
         records = 0
         most = min(most, BATCH_PART)
         for entry in entries:
-            if not entry[3] & BLOCK or entry[0] + entry[1] > limit or records >= most:
+            if entry[3] != BLOCK or entry[0] + entry[1] > limit or records >= most:
                 break
             block = self.get(entry[0])
             if not block.batches:
@@ -121,7 +122,7 @@ class PendingBlocks:
     ) -> Iterator[PendingRecord]:
         """Yield pending records; blocks with one of ``topics`` are replaced by their records."""
         for entry in pending:
-            if entry[3] & BLOCK:
+            if entry[3] == BLOCK:
                 block = self.get(entry[0])
                 if any(queue.topic.name in topics for queue in block.queues):
                     self.remove(entry[0])

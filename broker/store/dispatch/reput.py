@@ -241,7 +241,7 @@ class ReputService:
         while self._done < count and records < most:
             done = self._done
             entries = pending[done : min(count, done + RUN)]
-            if plain and entries[0][3] & BLOCK:
+            if plain and entries[0][3] == BLOCK:
                 added = self._dispatch_batches(entries, limit, most - records)
                 records += added
                 if added:
@@ -314,7 +314,7 @@ class ReputService:
                 except Exception as error:
                     self._quarantine(DispatchRequest._make(entry), error)
                 self.last_store_timestamp = stored
-            elif sys_flag & BLOCK:
+            elif sys_flag == BLOCK:
                 records += self._dispatch_block(physical_offset, plain=plain) - 1
             else:
                 self.dispatch_record(DispatchRequest._make(entry))

@@ -267,6 +267,24 @@ def test_a_batch_that_waits_for_disk_space_is_dispatched_once(stores, inner, mon
     assert store.dispatch_behind_bytes == 0
 
 
+@pytest.mark.parametrize("sys_flag", [-256, -(1 << 31)])
+@pytest.mark.parametrize("number", [1, 40])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_records_with_a_negative_sys_flag_are_dispatched(stores, inner, sys_flag, number, deleted):
+    """Any producer can send one."""
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"))
+    for _ in range(number):
+        store.put_message(inner(sys_flag=sys_flag))
+    store.put_message(inner("TopicB"))
+    if deleted:
+        store.delete_topics(["TopicA"])
+    store.flush()
+    store.dispatch()
+    assert store.get_max_offset("TopicB", 0) == 1
+    assert store.get_message("TopicB", 0, 0).message_count == 1
+    assert store.get_max_offset("TopicA", 0) == (0 if deleted else number)
+
+
 def test_with_sync_flush_only_flushed_messages_show(stores, inner):
     store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"))
     store.put_message(inner())
