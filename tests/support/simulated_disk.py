@@ -25,6 +25,7 @@ from broker.store.logfile.disk import Disk
 from broker.store.logfile.page_reader import PageReader
 
 SECTOR = 512
+BLOCK = 4096  # unit of allocation: a block with data has no hole
 # Files are as old as a simulated broker: those from 1970 would have expired.
 CREATED_MS = 1_700_000_000_000
 # Numbers of files, never used twice: an image of a disk shares them with files created later.
@@ -40,7 +41,7 @@ class Inode:
         self.seen = bytes(data)
         self.modified_ms = CREATED_MS
         # The end of the allocated space: a hole follows.
-        self.reserved = -(-len(data.rstrip(b"\0")) // SECTOR) * SECTOR
+        self.reserved = min(len(data), -(-len(data.rstrip(b"\0")) // BLOCK) * BLOCK)
 
 
 class SimLock:
