@@ -19,6 +19,7 @@ from broker.common.sysflag import (
     INNER_BATCH,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
 from broker.errors import FileNameError, StoreError
@@ -189,13 +190,14 @@ class ReputService:
                 )
 
     def forget(self, topics: Container[str]) -> None:
-        """Skip the pending records of these deleted topics: mark them as rolled back."""
+        """Mark pending records of these deleted topics as prepared: they get keys, but no units."""
         if self.lmq_enabled:
             return  # they keep their units in further queues: _append skips the others
         requests = map(DispatchRequest._make, self._blocks.expanded(self.pending, topics))
         self.pending = [
-            request._replace(sys_flag=TRANSACTION_ROLLBACK)
+            request._replace(sys_flag=TRANSACTION_PREPARED)
             if request.queue.topic.name in topics
+            and request.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
             else request
             for request in requests
         ]

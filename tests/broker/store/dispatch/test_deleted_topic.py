@@ -97,3 +97,23 @@ def test_records_that_wait_for_a_flush_reach_the_queues_that_are_not_deleted(
         for name in ("TopicA", LIGHT, OTHER):
             assert bodies(store, name) == ([] if name == deleted else [b"0", b"1"])
         store = restart(stores, store, lambda stores: None)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_records_that_wait_for_a_flush_keep_their_keys(stores: Stores, batch: bool) -> None:
+    """As those whose topic is deleted after the flush."""
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"))
+    inners = [make_inner(body=b"%d" % number, properties={"KEYS": "k"}) for number in range(3)]
+    if batch:
+        store.put_messages(inners)
+    else:
+        for inner in inners:
+            store.put_message(inner)
+    store.delete_topics(["TopicA"])
+    store.put_message(make_inner(body=b"new", properties={"KEYS": "k"}))
+    store.flush()
+    store.dispatch()
+    found = store.query_message("TopicA", "k", 32, 0, 1 << 62).buffers
+    assert [message.body for message in scan_records(b"".join(found))] == [b"0", b"1", b"2", b"new"]
+    assert bodies(store, "TopicA") == [b"new"]
+    assert store.queues() == {"TopicA": [0]}
