@@ -331,6 +331,11 @@ class QueueTable:
                     self.batch_topics.add(raw)
                     queue.load_batches(findings)
 
+    def is_known(self, topic: bytes, queue_id: int) -> bool:
+        """Whether the queue has files, or had units when the broker stopped."""
+        name = topic.decode("utf-8", "surrogateescape")
+        return (topic, queue_id) in self.queues or (name, queue_id) in self.recorded.queues
+
     def report_unreadable(self, path: Path) -> None:
         """Report a file whose units are not verified."""
         self.findings.add("unreadable", path, f"cannot read {path}: its units are unknown")

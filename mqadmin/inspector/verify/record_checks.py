@@ -103,11 +103,13 @@ class RecordChecks:
         kind = record.sys_flag & TRANSACTION_MASK
         if kind in _NOT_IN_QUEUES:
             return
-        # LMQs keep the messages of a deleted topic, as in brokers.
-        if not self.queues.deleted.take(record.topic, record.physical_offset):
+        is_deleted = self.queues.deleted.take(record.topic, record.physical_offset)
+        if not is_deleted:
             self._take_own(file, record)
         for light in lmq_enabled(record):
-            self._place(light, record, tags_code(record))
+            # LMQs keep the messages of a deleted topic, as in brokers; unless they were disabled.
+            if not is_deleted or self.queues.is_known(light.topic, light.queue_id):
+                self._place(light, record, tags_code(record))
 
     def _take_own(self, file: FileBytes, record: LogRecord) -> None:
         """Check the unit of a record in the queue of its topic."""

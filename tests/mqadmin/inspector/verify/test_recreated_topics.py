@@ -72,6 +72,24 @@ def test_a_light_message_queue_keeps_the_messages_of_a_deleted_topic(
     assert [one.kind for one in check(store.root).found] == found
 
 
+@pytest.mark.parametrize(("recorded", "found"), [({}, []), ({"0": 1}, ["queueMissing"])])
+def test_a_deleted_topic_has_messages_in_light_message_queues_that_exist_or_existed(
+    tmp_path, check, recorded: dict[str, int], found: list[str]
+) -> None:
+    """Without multi-dispatch a broker stores a client's property and adds no unit."""
+    store = MadeStore(tmp_path / "store", file_size=16384)
+    store.put(
+        "Gone", properties={"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "0"}
+    )
+    store.queues.clear()
+    end = store.end
+    store.put("Other")
+    store.write_all()
+    ends = {"logEnd": -1, "queues": {"%LMQ%a": recorded}, "deleted": {"Gone": end}}
+    (store.root / "queueEnds.json").write_text(json.dumps(ends))
+    assert [one.kind for one in check(store.root).found] == found
+
+
 @pytest.mark.parametrize("moved", [1, 2, 3])
 def test_a_damaged_queue_id_is_not_a_deletion(tmp_path, check, moved: int) -> None:
     """The record is older than all others of the queue to which it seems to belong."""
