@@ -5,7 +5,7 @@ import random
 from broker.store.timer.enqueue_barrier import EnqueueBarrier
 
 
-def test_a_queue_without_pending_messages_is_no_obstacle() -> None:
+def test_a_queue_without_pending_messages_delays_no_slot() -> None:
     barrier = EnqueueBarrier()
     assert barrier.is_passed(1_000, 1_500, 0, 0)
     assert barrier.is_passed(2_000, 2_000, 7, 7)
