@@ -452,8 +452,8 @@ class TimerMessageStore:
             return None
         queue = self._store.queue_table.find(TIMER_TOPIC, 0)
         if queue is not None and not self._store.config.timer_stop_enqueue:
-            end_ms, stored = time_ms + self._precision_ms, queue.next_offset
-            if not self._barrier.is_passed(end_ms, now_ms, self.queue_offset, stored):
+            times = time_ms + self._precision_ms, now_ms, self._clock.monotonic_ms()
+            if not self._barrier.is_passed(*times, self.queue_offset, queue.next_offset):
                 return None
         return self._open(time_ms)
 
