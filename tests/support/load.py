@@ -23,6 +23,7 @@ from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from tests.support import payer, pop_load, timer_load
 from tests.support.child import Child
+from tests.support.send_frames import sys_flag_of
 
 TOPIC = "UnderFire"
 MIRROR = "Mirror"
@@ -334,7 +335,7 @@ class Senders:
             "c": "TBW102",
             "d": str(QUEUES),
             "e": str(self._rng.randrange(QUEUES)),
-            "f": "0",
+            "f": sys_flag_of(first),
             # A half message that looks older than the log is kept is given up, not checked.
             "g": str(time.time_ns() // 1_000_000),
             "h": "0",

@@ -28,6 +28,11 @@ LONG = {
 }
 
 
+def sys_flag_of(number: int) -> str:
+    """The sysFlag of a message: every fifth one has bits that no client sets, and the sign."""
+    return "-256" if number % 5 == 4 else "0"
+
+
 def properties_of(number: int) -> dict[str, str]:
     """The properties of a client; every second message has keys."""
     properties = {"UNIQ_KEY": KEY % number, "WAIT": "true", "TAGS": f"Tag{number % 3}"}

@@ -41,6 +41,7 @@ from broker.server.ingest.loader import is_forced
 from tests.support import popping, recreating
 from tests.support.popping import Pops
 from tests.support.recreating import Deletions
+from tests.support.send_frames import sys_flag_of
 from tests.support.simulated_broker import DELAY_LEVELS_MS, SimBroker
 from tests.support.transactional import Transactions
 
@@ -590,7 +591,7 @@ def send_request(plan: Plan, bodies: list[bytes], now_ms: int) -> RemotingComman
         "c": "TBW102",
         "d": str(QUEUES),
         "e": str(plan.queue_id),
-        "f": "0",
+        "f": sys_flag_of(plan.numbers[0]),
         "g": str(now_ms),
         "h": "0",
         "i": encode_properties(properties).decode(),

@@ -72,7 +72,7 @@ class QueueOffsetValidator:
             self._expected[queue] = expected
         if queue_offset == expected or _has_unit(queue, queue_offset, place):
             self._take(request, code)
-        elif _has_unit(queue, expected, place):
+        elif queue_offset < 0 or _has_unit(queue, expected, place):
             self._mismatch(request, code, expected)
         elif queue_offset == 0:
             self._take(request, code)
@@ -114,10 +114,9 @@ class QueueOffsetValidator:
     def _resolve(self, queue: ConsumeQueue, following: int) -> None:
         request, code = self._deferred.pop(queue)
         expected = self._expected[queue]
-        follows = following == request.queue_offset + _offsets(request)
-        skips = following == expected + _offsets(request)
-        valid = follows or (not skips and self._has_space(request))
-        if request.queue_offset < 0 or not valid:
+        if following != request.queue_offset + _offsets(request) and (
+            following == expected + _offsets(request) or not self._has_space(request)
+        ):
             self._mismatch(request, code, expected)
         else:
             self._take(request, code)
@@ -142,8 +141,6 @@ class QueueOffsetValidator:
 
     def _has_space(self, request: DispatchRequest) -> bool:
         """Return whether the missing records fit between this record and its predecessor."""
-        if request.queue_offset < 0:
-            return False
         start = request.physical_offset
         end = self._end_before(request.queue)
         lost = request.queue_offset - self._expected[request.queue]

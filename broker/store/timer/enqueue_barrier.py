@@ -14,10 +14,10 @@ LONGEST_WAIT_MS: Final = 30_000
 
 
 class EnqueueBarrier:
-    """Progress of the timer queue, compared with the time; all times are epoch ms.
+    """Progress of the timer queue, compared with the time.
 
-    Queue offsets are those after the last message: ``enqueued`` of those in the wheel, ``stored``
-    of all.
+    Times are epoch ms, but ``monotonic_ms``. Queue offsets are those after the last message:
+    ``enqueued`` of those in the wheel, ``stored`` of all.
     """
 
     __slots__ = ("_complete_ms", "_pending", "_rolled", "_waits_since_ms")
