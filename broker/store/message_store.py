@@ -221,6 +221,7 @@ class MessageStore:
         self.put_batch = writer.put_batch
         self.why_illegal_place = writer.why_illegal_place
         self.get_message = reader.get_message
+        self.get_ordinary = reader.get_ordinary
         self.get_record_at = reader.get_record_at
         self.get_max_offset = reader.get_max_offset
         self.get_min_offset = reader.get_min_offset

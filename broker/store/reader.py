@@ -6,9 +6,9 @@ Records are returned as slices of the mapped files; they are neither decoded nor
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.message.record import peek_properties
 from broker.store.commitlog import CommitLog
@@ -27,6 +27,7 @@ from broker.store.format.consumequeue import (
 )
 from broker.store.format.indexfile import topic_prefix
 from broker.store.index.index_service import IndexService
+from broker.store.logfile.mapped_file import MappedFile
 from broker.store.results import (
     ConsumeQueueUnitView,
     GetMessageResult,
@@ -34,12 +35,16 @@ from broker.store.results import (
     QueryMessageResult,
 )
 
+if TYPE_CHECKING:
+    from broker.store.pulling.record_copies import RecordCopies
+
 # Bytes of units that one filtered pull reads at most. Source: DefaultMessageStore#getMessage.
 _SCAN_BYTES: Final = 16_000
 _QUERY_ROUNDS: Final = 3
 _MAX_BYTES: Final = 128 << 20
 _OFFSET: Final = UNIT.packer("physicalOffset").unpack_from
 _PLACE: Final = UNIT.packer("physicalOffset", "size")
+_TWO_PLACES: Final = Struct(f"{_PLACE.format}{UNIT_SIZE - _PLACE.size}xq").unpack_from
 _PLACES: Final = Struct(f"{_PLACE.format}{UNIT_SIZE - _PLACE.size}x").iter_unpack
 _NO_DATA: Final = memoryview(b"")
 
@@ -47,6 +52,7 @@ _S = GetMessageStatus
 # Code of a unit that the extension unit has excluded; no tags code is that large.
 _SKIPPED: Final = 1 << 40
 Matchers = tuple[Callable[[int], bool] | None, Callable[[bytes], bool] | None]
+Collected = tuple[int, int, list[memoryview], ConsumeQueue, int]
 ExtMatcher = Callable[[ConsumeQueueExtUnit], bool]
 
 
@@ -69,12 +75,21 @@ class StoreReader:
     ) -> None:
         self.damaged = damaged
         self.unchecked_before = 0
+        self.copies: RecordCopies | None = None
         self._mismatches = UnitMismatches(log, damaged)
         self._config = config
         self._log = log
         self._queues = queues
         self._index = index
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self._in_memory = (
+            config.max_transfer_count_on_message_in_memory,
+            min(config.max_transfer_bytes_on_message_in_memory, _MAX_BYTES),
+        )
+        self._on_disk = (
+            config.max_transfer_count_on_message_in_disk,
+            min(config.max_transfer_bytes_on_message_in_disk, _MAX_BYTES),
+        )
         self._memory_bytes = memory * config.access_message_in_memory_max_ratio // 100
 
     def get_message(
@@ -121,12 +136,34 @@ class StoreReader:
                     self._collect_ext(result, queue, limits, (matcher, record_matcher), ext_matcher)
                 else:
                     filtered = matcher or record_matcher
-                    if filtered is None and self._collect_all(result, queue, limits):
-                        return result
+                    if filtered is None:
+                        found = self._collect_all(queue, queue_offset, limits)
+                        if found is not None:
+                            count, total, result.buffers, _, end = found
+                            result.next_begin_offset = queue_offset + count
+                            result.message_count, result.total_bytes = count, total
+                            self._set_found(result, self._log.max_offset - end)
+                            return result
                     units = self._units(result, queue, max_count, filtered)
                     self._collect(result, queue, units, limits, (matcher, record_matcher))
             return result
         return GetMessageResult(status, next_offset, low, high)
+
+    def get_ordinary(
+        self, topic: str, queue_id: int, queue_offset: int, max_count: int
+    ) -> Collected | None:
+        """Messages of a queue without a filter; None if there is none, or one is unusual.
+
+        Returns number of messages, their bytes, the records, and the queue. The records are valid
+        until the next call. :meth:`get_message` finds the same.
+        """
+        entry = self._queues.topics.get(topic)
+        queue = entry.queues.get(queue_id) if entry is not None else None
+        if queue is None or queue.topic.batch or queue.ext is not None:
+            return None
+        if not queue.min_offset <= queue_offset:
+            return None
+        return self._collect_all(queue, queue_offset, (max_count, 0), self.copies)
 
     def _units(
         self, result: GetMessageResult, queue: ConsumeQueue, max_count: int, filtered: object
@@ -173,53 +210,51 @@ class StoreReader:
 
     def _collect_all(
         self,
-        result: GetMessageResult,
         queue: ConsumeQueue,
+        start: int,
         limits: tuple[int, int],
-    ) -> bool:
-        """As :meth:`_collect` without a filter; False, and nothing done, if a unit is unusual.
+        copies: "RecordCopies | None" = None,
+    ) -> Collected | None:
+        """As :meth:`_collect` without a filter; None if a unit is unusual.
 
-        In most pulls all records are in one file, intact, and within the limits: 3 of 14 us less.
+        In most pulls all records are in one file, intact, and within the limits. Returns number of
+        messages, their bytes, the records, the queue, the physical offset after the last record.
         """
-        start = result.next_begin_offset
-        units = queue.packed(start, limits[0] + 1)  # the last of them shows a filler unit before it
-        if not units or self.damaged:
-            return False
-        (first,) = _OFFSET(units)
-        file = self._log.files.find(first)
+        view, position, count = queue.mapped(start, limits[0])
+        if count < 1 or self.damaged:
+            return None
+        (first,) = _OFFSET(view, position)
+        log = self._log
+        file = log.files.find(first)
         max_count, max_bytes = self._limits(first, *limits)
-        count = len(units) // UNIT_SIZE
-        if file is None or max_count < 1 or count > max_count + 1:
-            return False
+        if file is None or max_count < 1 or first < log.min_offset:
+            return None
         if count > max_count:
             count = max_count
-            (following,) = _OFFSET(units, count * UNIT_SIZE)
+        if self.unchecked_before and first < self._unchecked_before(queue, start, count):
+            return None
+        last = position + (count - 1) * UNIT_SIZE
+        if start + count < queue.max_offset and last + 2 * UNIT_SIZE <= len(view):
+            offset, size, following = _TWO_PLACES(view, last)
         else:
+            offset, size = _PLACE.unpack_from(view, last)
             unit = queue.unit(start + count)
             following = unit[0] if unit is not None else -1
-        view, base = file.view, file.start
-        buffers: list[memoryview] = []
-        begin = end = first - base  # positions in the file: records that are not in buffers
-        if begin < max(self._unchecked_before(queue, start, count), self._log.min_offset) - base:
-            return False
-        total = physical_offset = 0
-        for physical_offset, size in _PLACES(units[: count * UNIT_SIZE]):
-            position = physical_offset - base
-            if position != end:
-                if not begin < end <= position:  # a filler unit, or no size
-                    return False
-                buffers.append(view[begin:end])
-                begin = position
-            end = position + size
-            total += size
-        if not begin < end <= file.written or total > max_bytes or following == physical_offset:
-            return False
-        buffers.append(view[begin:end])
-        result.buffers = buffers
-        result.next_begin_offset = start + count
-        result.message_count, result.total_bytes = count, total
-        self._set_found(result, self._log.max_offset - base - end)
-        return True
+        if following == offset:  # a filler unit
+            return None
+        records: list[memoryview] = []
+        if copies is not None:
+            copied = copies.take(view, position, count, file, max_bytes)
+            if copied is None:
+                return None
+            records.append(copied)
+            total = len(copied)
+        else:
+            places = _PLACES(view[position : last + UNIT_SIZE])
+            total = _slice(records, places, file, first - file.start)
+            if not 0 < total <= max_bytes:
+                return None
+        return count, total, records, queue, offset + size
 
     def _collect(
         self,
@@ -362,14 +397,11 @@ class StoreReader:
 
         **Source:** RocketMQ DefaultMessageStore#isTheBatchFull, #checkInDiskByCommitOffset.
         """
-        config = self._config
-        if self._log.max_offset - physical_offset > self._memory_bytes:
-            count = config.max_transfer_count_on_message_in_disk
-            size = config.max_transfer_bytes_on_message_in_disk
-        else:
-            count = config.max_transfer_count_on_message_in_memory
-            size = config.max_transfer_bytes_on_message_in_memory
-        return min(max_count, count), min(max_bytes or size, size, _MAX_BYTES)
+        is_far = self._log.max_offset - physical_offset > self._memory_bytes
+        count, size = self._on_disk if is_far else self._in_memory
+        if 0 < max_bytes < size:
+            size = max_bytes
+        return max_count if max_count < count else count, size
 
     def query_message(
         self, topic: str, key: str, max_num: int, begin: int, end: int
@@ -510,6 +542,31 @@ class StoreReader:
             for topic in self._queues.topics.values()
             if topic.queues
         }
+
+
+def _slice(
+    buffers: list[memoryview], places: Iterable[tuple[int, int]], file: MappedFile, start: int
+) -> int:
+    """Add slices of a file for records at these places, from a position on, in order.
+
+    Returns their bytes; 0 if a record is not in the file, or not behind the one before.
+    """
+    view, base = file.view, file.start
+    begin = end = start  # records that are not in slices
+    total = 0
+    for offset, size in places:
+        position = offset - base
+        if position != end:
+            if not begin < end <= position:  # a filler unit, or no size
+                return 0
+            buffers.append(view[begin:end])
+            begin = position
+        end = position + size
+        total += size
+    if not begin < end <= file.written:
+        return 0
+    buffers.append(view[begin:end])
+    return total
 
 
 def _differs(view: memoryview, position: int, size: int, physical_offset: int) -> bool:

@@ -7,13 +7,15 @@ As a program it is one of two builds of the same source:
 * ``checked SEED ROUNDS``, with ``NUMBA_DISABLE_JIT=1``: the Python source of the loops on arrays
   that refuse every index and slice outside, negative ones too.
 
-It prints the number of records, replies and index entries that the loops wrote.
+It prints the number of records, replies and index entries that the loops wrote, and the bytes of
+the records that were collected.
 """
 
 import ctypes
 import faulthandler
 import mmap
 import random
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +30,7 @@ from broker.server.ingest.vectorized_ingest import shape_row
 from broker.store.format.vectorized import kernels as format_kernels
 from broker.store.ingest import columns as col
 from broker.store.ingest.kernels import append, derive
+from broker.store.pulling.kernels import collect
 from tests.support.send_frames import (
     batch_frame,
     hostile_batch,
@@ -146,10 +149,46 @@ class Loops:
     def __init__(self, rng: random.Random, allocate: Allocate) -> None:
         self.rng = rng
         self.allocate = allocate
-        self.records = self.replied = self.indexed = 0
+        self.records = self.replied = self.indexed = self.collected = 0
 
     def run(self) -> None:
-        """Scan a read, append its rows anywhere, derive units and entries, write the replies."""
+        """Scan a read, append its rows anywhere, derive units and entries, write the replies.
+
+        Then collect records by random units.
+        """
+        self._ingest()
+        self._collect()
+
+    def _collect(self) -> None:
+        """Records in order, some units or records changed, and every limit a little too small."""
+        rng, make = self.rng, self.allocate
+        base = rng.choice((0, 0, 4_096, 1 << 40, (1 << 63) - 4_096))
+        data, units = bytearray(), bytearray(20 * rng.randrange(2))
+        first = len(units)
+        for _ in range(rng.randrange(1, 6)):
+            data += bytes(rng.choice((0, 0, 7, 90)))
+            size = rng.choice((90, 91, 91, 100, 200))
+            units += struct.pack(">qiq", base + len(data), size, 5)
+            data += struct.pack(">i", size) + bytes(size - 4)
+        count = len(units) // 20 - first // 20
+        for octets in (units, data):
+            if rng.random() < 0.2:
+                octets[rng.randrange(len(octets))] = rng.choice((0, 1, 127, 128, 255))
+        if rng.random() < 0.2:
+            del (units if rng.random() < 0.5 else data)[-rng.randrange(1, 30) :]
+        found = collect(
+            make(max(1, len(units)), np.uint8, content=bytes(units) or b"\0", fixed=True),
+            first + rng.choice((0, 0, 0, 0, -20, 20, 1)),
+            count + rng.choice((0, 0, 0, 0, 1)),
+            make(len(data), np.uint8, content=bytes(data), fixed=True),
+            base + rng.choice((0, 0, 0, 0, 50, -50)),
+            len(data) + rng.choice((0, 0, 0, -1, 1, 1 << 40)),
+            rng.choice((1 << 40, 500, 100)),
+            make(rng.choice((1, 400, 2_000)), np.uint8),
+        )
+        self.collected += max(0, int(found))
+
+    def _ingest(self) -> None:
         rng, make = self.rng, self.allocate
         data, segments = self._turn()
         view = make(len(data), np.uint8, content=data, fixed=True)
@@ -245,7 +284,7 @@ def main() -> int:
         for _ in range(rounds):
             loops.run()
             allocate.release()
-    print(loops.records, loops.replied, loops.indexed)
+    print(loops.records, loops.replied, loops.indexed, loops.collected)
     return 0
 
 

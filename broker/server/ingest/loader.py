@@ -144,6 +144,7 @@ class IngestLoader:
     def _import(self, cache: Path, least_frames: int) -> None:
         importlib.import_module("broker.machine_code.code_cache").use_folder(cache)
         kernels = importlib.import_module("broker.server.ingest.warm_up").load()
+        copies = importlib.import_module("broker.store.pulling.record_copies")
         module = importlib.import_module("broker.server.ingest.vectorized_ingest")
 
         def install() -> None:
@@ -153,6 +154,7 @@ class IngestLoader:
             ingest.least_frames = least_frames
             self._context.on_config_change.append(ingest.settings_changed)
             self._server.ingest = ingest
+            self._context.store.reader.copies = copies.RecordCopies()
 
         self._install = install
 

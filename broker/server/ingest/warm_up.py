@@ -17,6 +17,7 @@ from broker.server.ingest.vectorized_ingest import Kernels
 from broker.store.format.vectorized.kernels import put_entries
 from broker.store.ingest import columns as col
 from broker.store.ingest.kernels import append, derive
+from broker.store.pulling.kernels import collect
 from broker.store.warm_up import recover_small_store
 
 _NICENESS = 5
@@ -53,6 +54,7 @@ def load() -> Kernels:
     header = np.zeros(6, dtype=np.int64)
     for table in (entries, entries[:, 1:]):
         put_entries(octets, shape, header, table)
+    collect(constant, 0, 0, constant, 0, 0, 0, octets)
     kernels.replies(octets, rows, segments, places, constant, numbers, octets)
     return kernels
 

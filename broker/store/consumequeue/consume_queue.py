@@ -217,19 +217,27 @@ class ConsumeQueue:
         self.max_physical_offset = physical_end
         self.mark_dirty()
 
-    def packed(self, queue_offset: int, count: int) -> memoryview:
-        """At most ``count`` packed units from ``queue_offset`` on, from one file only."""
-        count = min(count, self.max_offset - queue_offset)
-        if count <= 0 or queue_offset < 0:
-            return _NO_UNITS
+    def mapped(self, queue_offset: int, count: int) -> tuple[memoryview, int, int]:
+        """The file with this unit: view, position in it, units from there on, at most ``count``."""
+        left = self.max_offset - queue_offset
+        if left <= 0 or queue_offset < 0:
+            return _NO_UNITS, 0, 0
         start = queue_offset * UNIT_SIZE
         file = self._file
         if file is None or start < file.start:
             file = self.files.find(start)
             if file is None:
-                return _NO_UNITS
+                return _NO_UNITS, 0, 0
         position = start - file.start
-        return file.view[position : min(position + count * UNIT_SIZE, self._size)]
+        in_file = (self._size - position) // UNIT_SIZE
+        if left > in_file:
+            left = in_file
+        return file.view, position, count if count < left else left
+
+    def packed(self, queue_offset: int, count: int) -> memoryview:
+        """At most ``count`` packed units from ``queue_offset`` on, from one file only."""
+        view, position, count = self.mapped(queue_offset, count)
+        return view[position : position + count * UNIT_SIZE]
 
     def mark_flushed(self) -> None:
         """Mark all units and folder entries as flushed, as they are after a clean stop."""

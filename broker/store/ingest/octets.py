@@ -30,6 +30,12 @@ def i32(data, at):
 
 
 @inlined_loop
+def i64(data, at):
+    """Signed number of 8 bytes."""
+    return u32(data, at) << 32 | u32(data, at + 4)
+
+
+@inlined_loop
 def put16(out, at, value):
     """Write the low 2 bytes of a number."""
     out[at] = np.uint8(value >> 8 & 0xFF)

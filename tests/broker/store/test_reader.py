@@ -1,5 +1,9 @@
 """Reads: pulls, filters and limits, lookups by offset, key and time."""
 
+import importlib
+
+import pytest
+
 from broker.message.record import decode_record, scan_records
 from broker.store.message_store import GetMessageStatus, PutMessageStatus
 
@@ -52,6 +56,118 @@ def test_a_read_without_a_filter_equals_one_whose_filter_accepts_all(stores, inn
         limits = rng.randrange(1, 40), rng.choice((0, 1, 900, 2_000, 10_000))
         plain = store.get_message(topic, 0, start, *limits)
         assert plain == store.get_message(topic, 0, start, *limits, matcher=lambda code: True)
+
+
+@pytest.fixture(params=["slices", "copies"])
+def ordinary(request, stores):
+    """``ordinary(store, …)``: get_ordinary, by slices and by the compiled loop, as get_message."""
+    made = None
+    if request.param == "copies":
+        pytest.importorskip("numba", reason="the compiled loops need the extra 'fast'")
+        made = importlib.import_module("broker.store.pulling.record_copies").RecordCopies()
+
+    def read(store, topic, start, count=32):
+        """The bodies, None for an unusual read; equal to those of a read."""
+        store.reader.copies = made
+        found = store.get_ordinary(topic, 0, start, count)
+        if found is None:
+            return None
+        number, size, records, queue, end = found
+        # Before the next call: the records are valid until then.
+        parts = b"".join(records)
+        result = store.get_message(topic, 0, start, count)
+        assert (result.status, result.message_count, result.total_bytes) == (S.FOUND, number, size)
+        assert parts == b"".join(result.buffers)
+        assert len(parts) == size
+        assert result.behind_bytes == store.log.max_offset - end
+        assert (result.min_offset, result.max_offset) == (queue.min_offset, queue.max_offset)
+        assert result.next_begin_offset == start + number
+        return bodies(result)
+
+    return read
+
+
+class TestOrdinaryReads:
+    """Reads without a filter by get_ordinary: those of get_message, or left to it."""
+
+    def test_random_places(self, stores, inner, rng, ordinary):
+        store = stores.start(stores.config(mapped_file_size_commit_log=1 << 16))
+        for n in range(60):
+            body = b"%04d" % n * rng.randrange(1, 200)
+            store.put_message(inner(body=body, topic=rng.choice("AAB")))
+        found = [
+            ordinary(store, rng.choice("ABC"), rng.randrange(-2, 45), rng.randrange(1, 40))
+            for _ in range(300)
+        ]
+        assert sum(one is not None for one in found) > 10
+
+    def test_the_whole_queue_by_one_read_after_the_other(self, stores, inner, ordinary):
+        store = stores.start(stores.config(mapped_file_size_commit_log=1 << 20))
+        for n in range(55):
+            store.put_message(inner(body=b"%d" % n))
+        seen = []
+        while (part := ordinary(store, "TopicA", len(seen), 7)) is not None:
+            seen += part
+        assert seen == [b"%d" % n for n in range(55)]
+
+    def test_the_limit_of_bytes_is_left(self, stores, inner, ordinary):
+        config = stores.config(max_transfer_bytes_on_message_in_memory=2_000)
+        store = stores.start(config)
+        for _ in range(3):
+            store.put_message(inner(body=bytes(900)))
+        assert ordinary(store, "TopicA", 0) is None
+        assert ordinary(store, "TopicA", 0, 1) == [bytes(900)]
+
+    def test_the_configured_number_of_messages(self, stores, inner, ordinary):
+        store = stores.start(stores.config(max_transfer_count_on_message_in_memory=2))
+        for n in range(3):
+            store.put_message(inner(body=b"%d" % n))
+        assert ordinary(store, "TopicA", 0) == [b"0", b"1"]
+
+    def test_a_damaged_region_is_left(self, stores, inner, ordinary):
+        store = stores.start()
+        places = [store.put_message(inner()).physical_offset for _ in range(3)]
+        store.reader.damaged.append((places[1], places[2]))
+        assert ordinary(store, "TopicA", 0) is None
+
+    def test_expired_messages_are_left(self, stores, inner, ordinary):
+        store = stores.start()
+        for n in range(12):
+            store.put_message(inner(body=b"%04d" % n * 200))
+        store.flush()
+        store.log.files.remove_first()
+        assert ordinary(store, "TopicA", 0) is None
+        assert ordinary(store, "TopicA", 4, 2) is not None
+
+    def test_records_that_were_not_compared_are_left_once(self, stores, inner, ordinary):
+        store = stores.start()
+        for n in range(5):
+            store.put_message(inner(body=b"%d" % n))
+        store = stores.reopen(store)
+        assert ordinary(store, "TopicA", 0) is None
+        store.get_message("TopicA", 0, 0, 32)
+        assert ordinary(store, "TopicA", 0) == [b"%d" % n for n in range(5)]
+
+    @pytest.mark.parametrize("number", [0, 2, 3])
+    def test_a_filler_unit_is_left(self, stores, inner, ordinary, number):
+        """A copy of the next unit: the message of its offset is lost."""
+        store = stores.start()
+        for n in range(5):
+            store.put_message(inner(body=b"%d" % n))
+        mapping = store.queue_table.find("TopicA", 0).files.files[0].mapping
+        unit = slice(20 * number, 20 * number + 20)
+        before = mapping[unit]
+        mapping[unit] = mapping[20 * number + 20 : 20 * number + 40]
+        assert ordinary(store, "TopicA", 0, number + 1) is None
+        if number:
+            assert ordinary(store, "TopicA", 0, number) == [b"%d" % n for n in range(number)]
+        mapping[unit] = before
+
+    def test_batch_queues_are_left(self, stores, inner, ordinary):
+        store = stores.start()
+        store.queue_table.set_batch_topics(["Bulk"])
+        store.put_message(inner("Bulk", sys_flag=0xC0, properties={"INNER_NUM": "3"}))
+        assert ordinary(store, "Bulk", 0) is None
 
 
 def test_a_read_crosses_log_files(stores, inner):

@@ -19,6 +19,7 @@ class Setup:
     def __init__(self, desk) -> None:
         self.jobs: list = []
         self.figures = IngestFigures()
+        self.context = desk.context
         self.server = RemotingServer(desk.handlers, clock=desk.clock, name="broker")
         self.loader = IngestLoader(
             desk.context, self.server, lambda: desk.sends.parts, self.figures, self.in_thread
@@ -73,9 +74,11 @@ def test_many_pipelined_sends_load_it(setup, warm, monkeypatch) -> None:
     monkeypatch.setattr(compiling.CompilingChild, "run", lambda child: None)
     offer(setup, START_SENDS + 500)
     assert setup.figures.state == "loading"
+    assert setup.context.store.reader.copies is None
     setup.run()
     assert setup.figures.state == "active"
     assert setup.server.ingest is not setup.loader
+    assert setup.context.store.reader.copies is not None
 
 
 def test_a_forced_broker_takes_each_turn_from_its_start(setup, warm, monkeypatch) -> None:

@@ -18,7 +18,7 @@ ROUNDS = int(os.environ.get("TORTURE_RUNS", "1"))
 
 
 def run(rng: random.Random, build: str, rounds: int, **environment: str) -> list[int]:
-    """Run a build; the number of records, replies and index entries it wrote."""
+    """Run a build; the numbers that it prints."""
     done = subprocess.run(
         [
             sys.executable,
@@ -66,10 +66,10 @@ for key in (4, -1, slice(0, 5), slice(-1, 2)):
 
 
 def test_the_compiled_loops_stay_between_their_guard_pages(rng: random.Random) -> None:
-    records, replied, indexed = run(rng, "guard", 4_000 * ROUNDS)
-    assert min(records, replied, indexed) > 100
+    written = run(rng, "guard", 4_000 * ROUNDS)
+    assert min(written) > 100
 
 
 def test_the_source_of_the_loops_uses_no_index_outside(rng: random.Random) -> None:
-    records, replied, indexed = run(rng, "checked", 2_000 * ROUNDS, NUMBA_DISABLE_JIT="1")
-    assert min(records, replied, indexed) > 5
+    written = run(rng, "checked", 2_000 * ROUNDS, NUMBA_DISABLE_JIT="1")
+    assert min(written) > 5

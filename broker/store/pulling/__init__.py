@@ -1,0 +1,1 @@
+"""Ordinary pulls with the extra ``fast``: a compiled loop copies the records of a pull."""

@@ -1,0 +1,55 @@
+"""The compiled loop `collect`: the records of consume queue units, copied out of the log.
+
+It needs numba (extra ``fast``). It reads and writes arrays of Python only, each access after a
+comparison with the length of its array.
+"""
+
+import numpy as np
+
+from broker.machine_code.compiled_loop import compiled_loop
+from broker.message.record import field_position
+from broker.store.format.commitlog import RECORD_LEAST
+from broker.store.format.consumequeue import UNIT, UNIT_SIZE
+from broker.store.ingest.octets import copy, i32, i64
+
+UNUSUAL = -1
+
+_OFFSET_FIELD = UNIT.offset("physicalOffset")
+_SIZE_FIELD = UNIT.offset("size")
+_TOTAL_SIZE_FIELD = field_position("totalSize")
+
+
+@compiled_loop
+def collect(units, first, count, data, base, written, limit, out):
+    """Copy the records of ``count`` units; return their bytes, or -1 if one is unusual.
+
+    The first unit is at position ``first`` of ``units``; ``data`` is a file of the log that begins
+    at physical offset ``base`` and has ``written`` bytes. Each record must begin at or after the
+    end of the one before, and have the size of its unit.
+    Nothing is read after ``written`` nor written after ``limit``.
+    """
+    written = min(written, np.int64(data.shape[0]))
+    limit = min(limit, np.int64(out.shape[0]))
+    if first < 0 or first + count * UNIT_SIZE > units.shape[0]:
+        return UNUSUAL
+    at = np.int64(0)
+    end = np.int64(0)
+    for number in range(count):
+        unit = first + number * UNIT_SIZE
+        position = i64(units, unit + _OFFSET_FIELD) - base
+        size = np.int64(i32(units, unit + _SIZE_FIELD))
+        if size < RECORD_LEAST or position < end or position > written - size or size > limit - at:
+            return UNUSUAL
+        # Reading all records' sizes first also loads their first lines into the cache together.
+        if size != i32(data, position + _TOTAL_SIZE_FIELD):
+            return UNUSUAL
+        at += size
+        end = position + size
+    at = np.int64(0)
+    for number in range(count):
+        unit = first + number * UNIT_SIZE
+        position = i64(units, unit + _OFFSET_FIELD) - base
+        size = np.int64(i32(units, unit + _SIZE_FIELD))
+        copy(out, at, data, position, size)
+        at += size
+    return at
