@@ -34,6 +34,7 @@ from broker.errors import (
     TooMuchRequestError,
 )
 from broker.remoting.budget import MemoryBudget
+from broker.remoting.direct import DIRECT_START, DirectRequest
 from broker.remoting.ingest import TurnReads
 from broker.remoting.lag import LAG_LIMIT_S, LoopLag
 from broker.remoting.lane import ServingShare
@@ -72,6 +73,7 @@ class _Endpoint(Protocol):
     """The side of :class:`broker.remoting.endpoint.Endpoint` that a connection uses."""
 
     access: AccessRules
+    direct: dict[bytes, DirectRequest]
     lag: LoopLag
     limits: EndpointLimits
     memory: MemoryBudget[Connection]
@@ -175,9 +177,8 @@ class Connection(asyncio.Protocol):
         self.remote_host = encode_host(host, port)
         self.access = self.endpoint.access.level_of(host)
         limits = self.endpoint.limits
-        self.transport.set_write_buffer_limits(
-            high=limits.unsent_pause_bytes, low=limits.unsent_resume_bytes
-        )
+        marks = limits.unsent_pause_bytes, limits.unsent_resume_bytes
+        self.transport.set_write_buffer_limits(*marks)
         self.endpoint.connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -191,7 +192,9 @@ class Connection(asyncio.Protocol):
         self.active_tick = endpoint.tick
         self.received += 1
         endpoint.lag.arm(endpoint.loop)
-        if not self._waits(data, len(self.undecoded)):
+        direct = endpoint.direct.get(data[DIRECT_START])
+        served = direct is not None and direct.serve(self, data)
+        if not served and not self._waits(data, len(self.undecoded)):
             self._feed(data)
 
     def serve_or_wait(self, data: bytes) -> None:
@@ -384,8 +387,7 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, commands: list[RemotingCommand], since_s: float = 0.0) -> None:
         """Serve frames; ``since_s`` is the time at which they were deferred, 0 if they were not."""
-        endpoint = self.endpoint
-        out = self.out
+        endpoint, out = self.endpoint, self.out
         then_s = monotonic_s()
         ends_s = endpoint.share.begin(then_s)
         if then_s > ends_s:

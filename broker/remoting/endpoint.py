@@ -20,6 +20,7 @@ from broker.common.text import truncate
 from broker.errors import BrokerError, LocalProtocolError, RocketMQError
 from broker.remoting.budget import MemoryBudget
 from broker.remoting.connection import Buffer, Connection, now_s
+from broker.remoting.direct import DirectAnswer, DirectRequest
 from broker.remoting.ingest import TurnIngest, TurnReads
 from broker.remoting.lag import LoopLag
 from broker.remoting.lane import Lane, ServingShare
@@ -133,6 +134,7 @@ class Endpoint:
             (lane.limits.queue_limit for lane in self.lanes.values()), default=1
         )
         self.on_slow: Callable[[int, float], None] | None = None
+        self.direct: dict[bytes, DirectRequest] = {}
         self.ingest: TurnIngest | None = None
         self.reads = TurnReads(self)
         self._drained: asyncio.Future[None] | None = None
@@ -149,6 +151,11 @@ class Endpoint:
         rpc = RPC.get(code)
         lane = self._lane(rpc.lane if rpc else "admin")
         self.routes[code] = Route(code, handler, lane, rpc.access if rpc else Access.ADMINISTRATOR)
+
+    def add_direct(self, code: int, answer: DirectAnswer) -> None:
+        """Let ``answer`` serve reads that are one request of ``code``; see DirectRequest."""
+        request = DirectRequest(self, self.routes[code], answer, now_s)
+        self.direct[request.start] = request
 
     def _lane(self, name: str) -> Lane[Suspended]:
         lane = self.lanes.get(name)

@@ -143,7 +143,9 @@ class ServingShare:
 
     def write(self, connection: Waiting, size: int) -> None:
         """Write queued responses of ``size`` bytes in this iteration, with those of other peers."""
-        self.write_later(connection)
+        self._unwritten.append(connection)
+        if not self._scheduled:
+            self._schedule()
         self._unwritten_bytes += size
         if self._unwritten_bytes > UNWRITTEN_BYTES:
             self._write_all()

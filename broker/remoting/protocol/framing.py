@@ -100,6 +100,11 @@ class FrameDecoder:
         """Number of buffered bytes of an incomplete frame."""
         return len(self._pending)
 
+    @property
+    def is_started(self) -> bool:
+        """Whether the next byte is not the first one of a frame, or decoding has ended."""
+        return self._needed != 0 or self.failure is not None
+
     def feed(self, data: bytes) -> list[RemotingCommand]:
         """Add received bytes; returns the frames that are now complete, in order.
 
@@ -252,13 +257,24 @@ def _prefix(command: RemotingCommand, header_size: int, body_size: int) -> bytes
     return _PREFIX.pack(length, kind | header_size)
 
 
-_REPLY_TAIL = b'%%b,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
-_REPLY = (
-    b'{"code":%d,"extFields":%b,"flag":1,"language":"'
-    + LANGUAGE.encode().replace(b"%", b"%%")
-    + b'","opaque":%d'
-    + _REPLY_TAIL
-)
+_LANGUAGE = LANGUAGE.encode().replace(b"%", b"%%")
+
+
+def _reply_header(code: bytes, ext: bytes, opaque: bytes, remark: bytes) -> bytes:
+    """Return the JSON header of a response with these parts; ``remark`` has its name."""
+    return (
+        b'{"code":%b,"extFields":%b,"flag":1,"language":"%b","opaque":%b%b,'
+        b'"serializeTypeCurrentRPC":"JSON","version":%d}'
+        % (code, ext, _LANGUAGE, opaque, remark, VERSION)
+    )
+
+
+_REPLY = _reply_header(b"%d", b"%b", b"%d", b"%b")
+
+
+def reply_format(code: int, ext_format: bytes, remark_json: bytes) -> bytes:
+    """Return the format of a header of :func:`encode_reply_json`; the last value is the opaque."""
+    return _reply_header(b"%d" % code, ext_format, b"%d", b',"remark":' + remark_json)
 
 
 def encode_reply_json(
