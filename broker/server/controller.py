@@ -25,6 +25,7 @@ from broker.common.topic import SCHEDULE_TOPIC, TIMER_TOPIC
 from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.process.daemon import shown_host
+from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.rpc import RPC
 from broker.remoting.security.tls import client_context, server_tls
 from broker.remoting.server import Connection, Handler, RemotingServer, ServerLimits
@@ -45,7 +46,9 @@ from broker.server.pop.processor.table import make_handlers as pop_handlers
 from broker.server.pop.processor.table import make_service
 from broker.server.pop.timers import PopTimers
 from broker.server.pop.wheel_timer import WheelTimer
+from broker.server.processor.ordinary_pull import OrdinaryPulls
 from broker.server.processor.pull import PullMessageProcessor
+from broker.server.processor.query import direct_answers
 from broker.server.processor.send.send import SendMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
@@ -151,6 +154,7 @@ class BrokerController:
             access=access_rules(config),
             memory=self.context.memory,
         )
+        self._add_direct()
         self.context.server = self._server
         self._server.on_slow = self._request_was_slow
         self._pull_timer = DeadlineTimer(self._clock, self._expire_suspended_pulls)
@@ -183,6 +187,15 @@ class BrokerController:
             self.context, self._client, lambda: registrar.master_address, control.relay_until_ms
         )
         return self._relay.wrap(handlers)
+
+    def _add_direct(self) -> None:
+        """Let reads that are one pull or query take the direct path; on a master only."""
+        if self.context.config.is_slave:
+            return
+        ordinary = OrdinaryPulls(self.context, self._pulls)
+        self._server.add_direct(RequestCode.PULL_MESSAGE, ordinary.answer)
+        for code, answer in direct_answers(self.context).items():
+            self._server.add_direct(code, answer)
 
     def _make_transactions(self) -> TransactionalMessageCheckService:
         """Set the transaction service of the context and return its check service."""

@@ -120,7 +120,7 @@ class PullMessageProcessor:
         self._woken: list[SuspendedPull] = []
         self._unwrapping: set[asyncio.Future[bytes | RemotingCommand]] = set()
         limits = context.store.config
-        self._max_count = limits.max_transfer_count_on_message_in_memory
+        self.max_count = limits.max_transfer_count_on_message_in_memory
         self._max_bytes = limits.max_transfer_bytes_on_message_in_memory
         self._is_slave = context.config.is_slave
 
@@ -211,12 +211,12 @@ class PullMessageProcessor:
         context = self._context
         group = context.groups.find(header.consumer_group)
         topic = context.topics.get(header.topic)
-        if group is None or topic is None or not self._may_read(header, group, topic):
+        if group is None or topic is None or not self.may_read(header, group, topic):
             return self._refuse(request, header, group, topic)
         matcher = self._matcher(request, header, group)
         if isinstance(matcher, RemotingCommand):
             return matcher
-        max_count = max(1, min(header.max_msg_nums, self._max_count))
+        max_count = max(1, min(header.max_msg_nums, self.max_count))
         if context.config.cold_data_flow_control_enable and self._is_limited(header):
             if not self._pulls(header):
                 remark = "This consumer group is reading cold data. It has been flow control"
@@ -261,11 +261,11 @@ class PullMessageProcessor:
         if code == 0 and request.version < VERSION_THAT_UNWRAPS and is_batch_topic(topic):
             return self._reply_unwrapped(request, result, group, topic)
         if segment is not None:
-            self._count(topic.topic_name, group.group_name, result)
+            self.count(topic.topic_name, group.group_name, result.message_count, result.total_bytes)
             return reply_shown(request, segment, result, code)
         return self._reply(request, result, code, group, topic)
 
-    def _may_read(
+    def may_read(
         self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig, topic: TopicConfig
     ) -> bool:
         """Whether group, topic and broker permit reading, and the queue exists."""
@@ -315,7 +315,7 @@ class PullMessageProcessor:
         )
         if not size:
             return head
-        self._count(topic.topic_name, group.group_name, result)
+        self.count(topic.topic_name, group.group_name, result.message_count, result.total_bytes)
         if config.disable_consume_if_consumer_read_slowly:
             self._context.slow_consumers.note(group.group_name, result.behind_bytes)
         if result.suggest_slave and config.cold_data_flow_control_enable:
@@ -332,7 +332,8 @@ class PullMessageProcessor:
         """
         return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
 
-    def _count(self, topic: str, group: str, result: GetMessageResult) -> None:
+    def count(self, topic: str, group: str, messages: int, size: int) -> None:
+        """Add the messages of a response to the statistics."""
         key = f"{topic}@{group}"
         counters = self._counters.get(key)
         stats = self._context.stats
@@ -343,14 +344,14 @@ class PullMessageProcessor:
                 stats.counter(counted.GROUP_GET_NUMS, key),
                 stats.counter(counted.GROUP_GET_SIZE, key),
             )
-        nums, size = counters
-        nums.value += result.message_count
-        nums.calls += 1
-        size.value += result.total_bytes
-        size.calls += 1
+        get_nums, get_size = counters
+        get_nums.value += messages
+        get_nums.calls += 1
+        get_size.value += size
+        get_size.calls += 1
         stats.get_found.value += 1
         stats.get_found.calls += 1
-        stats.get_messages.value += result.message_count
+        stats.get_messages.value += messages
         stats.get_messages.calls += 1
 
     def _reset_result(self, header: PullMessageRequestHeader, moved: int) -> GetMessageResult:

@@ -3,12 +3,14 @@
 **Source:** RocketMQ QueryMessageProcessor.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from broker.remoting.direct import DirectAnswer
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_reply_json
+from broker.remoting.protocol.serialize import decode_json_header
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import bad_field, number_field
 
@@ -84,6 +86,22 @@ def view_message(
         remark = f"can not find message by the offset, {offset}"
         return response(request, ResponseCode.SYSTEM_ERROR, remark)
     return b"".join((encode_reply_json(request.opaque, 0, b"{}", body_size=len(record)), record))
+
+
+def direct_answers(context: BrokerContext) -> dict[int, DirectAnswer]:
+    """Return the handlers of the direct path; refusals are left to the ordinary path."""
+
+    def bound(
+        handler: Callable[[BrokerContext, "Connection", RemotingCommand], Answer],
+    ) -> DirectAnswer:
+        def answer(connection: "Connection", header: bytes) -> bytes | None:
+            request = decode_json_header(header)
+            found = None if request.flag else handler(context, connection, request)
+            return found if type(found) is bytes else None
+
+        return answer
+
+    return {code: bound(handler) for code, handler in HANDLERS.items()}
 
 
 HANDLERS = {

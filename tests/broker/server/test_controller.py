@@ -17,6 +17,7 @@ from broker.errors import ConnectError, DiskFullError, StoreError, StoreLockedEr
 from broker.message.batch import encode_batch_item
 from broker.message.properties import encode_properties
 from broker.remoting.client import RemotingClient
+from broker.remoting.direct import DirectRequest
 from broker.remoting.protocol.body.consumer.connection import GetConsumerListByGroupResponseBody
 from broker.remoting.protocol.body.consumer.heartbeat import (
     ConsumerData,
@@ -192,6 +193,42 @@ def check_error(world: World) -> str:
     with pytest.raises(StoreError) as caught:
         list(check_store(world.settings.store))
     return caught.value.message
+
+
+def test_pulls_and_queries_take_the_direct_path_on_a_master(world, run, monkeypatch) -> None:
+    direct = []
+    serve = DirectRequest.serve
+
+    def note(request, connection, data) -> bool:
+        direct.append((request.route.code, served := serve(request, connection, data)))
+        return served
+
+    monkeypatch.setattr(DirectRequest, "serve", note)
+
+    async def main() -> None:
+        async with world() as it:
+            peer = it.peer()
+            await peer.send()
+            assert (await peer.pull()).code == 0
+            assert (await peer.pull()).code == 0
+            ext = {"topic": "Orders", "key": "none", "maxNum": 1}
+            ext |= {"beginTimestamp": 0, "endTimestamp": 2**62}
+            answer = await peer.ask(RequestCode.QUERY_MESSAGE, ext)
+            assert answer.code == ResponseCode.QUERY_NOT_FOUND
+            assert (await peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": 0})).code == 0
+
+    run(main())
+    assert [code for code, served in direct if served] == [11, 11, 12, 33]
+
+
+def test_a_slave_has_no_direct_path(world, run) -> None:
+    async def main() -> None:
+        async with world(brokerRole="SLAVE", brokerId="1") as it:
+            answer = await it.peer().pull()
+            assert answer.code == ResponseCode.SYSTEM_BUSY
+            assert not it.controller.context.server.direct
+
+    run(main())
 
 
 def test_suspended_pull_is_answered_on_arrival(world, run) -> None:

@@ -11,11 +11,37 @@ from broker.message.batch import encode_batch_item
 from broker.message.properties import encode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
+from broker.remoting.protocol.serialize import encode_json_header
 from broker.server import slices
 from broker.server.client.clients import ClientChannel, ConsumerProfile
 from broker.server.longpolling.long_polling import SUSPENDED_PULL_BYTES
 from broker.server.processor import pull
+from broker.server.processor.ordinary_pull import OrdinaryPulls
 from broker.store.results import MessageExtBrokerInner
+
+
+@pytest.fixture(params=["ordinary path", "direct path"])
+def make_desk(request, make_desk):
+    """Each test on both paths: the direct one is asked first, as by a connection."""
+
+    def make(**properties):
+        desk = make_desk(**properties)
+        if request.param == "direct path" and not desk.context.config.is_slave:
+            desk.handlers[RequestCode.PULL_MESSAGE] = pull_directly(desk)
+        return desk
+
+    return make
+
+
+def pull_directly(desk):
+    pulls = OrdinaryPulls(desk.context, desk.pulls)
+
+    def handle(connection, command):
+        answer = pulls.answer(connection, encode_json_header(command))
+        return desk.pulls.pull(connection, command) if answer is None else answer
+
+    return handle
+
 
 SUSPEND = 4 | 2
 COMMIT = 4 | 1

@@ -2,7 +2,10 @@
 
 import pytest
 
+from broker.errors import RemoteProtocolError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import request
+from broker.remoting.protocol.serialize import encode_json_header
 from broker.server.processor import query as processor
 
 
@@ -20,6 +23,26 @@ def query(desk, key: str, *, unique: bool = False, **fields):
     return desk.ask(RequestCode.QUERY_MESSAGE, ext)
 
 
+@pytest.fixture(params=["ordinary path", "direct path"], name="desk")
+def desk_of_a_path(request, desk):
+    """Each test on both paths: the direct one is asked first, as by a connection."""
+    if request.param == "direct path":
+        for code, answer in processor.direct_answers(desk.context).items():
+            desk.handlers[code] = directly(answer, desk.handlers[code])
+    return desk
+
+
+def directly(answer, handler):
+    def handle(connection, command):
+        try:
+            found = answer(connection, encode_json_header(command))
+        except RemoteProtocolError:
+            found = None
+        return handler(connection, command) if found is None else found
+
+    return handle
+
+
 @pytest.fixture
 def stored(desk):
     desk.topic("Orders")
@@ -29,6 +52,14 @@ def stored(desk):
             properties={"KEYS": f"k{number} all", "UNIQ_KEY": f"{number}" * 32},
         )
     return desk
+
+
+def test_a_request_without_a_response_is_left_to_the_ordinary_path(stored) -> None:
+    answer = processor.direct_answers(stored.context)[RequestCode.VIEW_MESSAGE_BY_ID]
+    command = request(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0"})
+    assert answer(stored.connection, encode_json_header(command))
+    command.flag = 2
+    assert answer(stored.connection, encode_json_header(command)) is None
 
 
 def test_each_word_of_keys_finds_its_message(stored, records) -> None:

@@ -1,0 +1,149 @@
+"""Ordinary pulls: those of a consumer that catches up, answered from the bytes of their header.
+
+A pull is ordinary if it asks for all messages of a queue of this broker and finds some, and no
+setting asks for more than reading them. Everything else, each refusal included, is left to
+:class:`broker.server.processor.pull.PullMessageProcessor`, with which the responses are equal.
+
+**Source:** RocketMQ PullMessageProcessor; no Java counterpart for the form.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.common.subscription import is_tag_type
+from broker.common.sysflag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.framing import reply_format
+from broker.remoting.protocol.header.consumer.pull import PullMessageRequestHeader
+from broker.remoting.protocol.header.fields import Int32
+from broker.server.processor.pull import REMARKS, REPLY
+from broker.server.processor.send.batch_records import is_batch_topic
+from broker.store.results import GetMessageStatus
+
+if TYPE_CHECKING:
+    from broker.remoting.server import Connection
+    from broker.server.context import BrokerContext
+    from broker.server.processor.pull import PullMessageProcessor
+
+
+class _Fields(
+    PullMessageRequestHeader, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True
+):
+    """The ext fields of an ordinary pull."""
+
+    @property
+    def is_unusual(self) -> bool:
+        """Whether a boolean is set: Java's texts for them are not those of msgspec."""
+        return self.lo is not None or self.nsd is not None or self.oway is not None
+
+
+class _Request(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    rename={"ext_fields": "extFields", "serialize_type": "serializeTypeCurrentRPC"},
+):
+    """The JSON header of an ordinary pull."""
+
+    code: Int32
+    opaque: Int32
+    ext_fields: _Fields
+    flag: Int32 = 0
+    language: str | int | None = None
+    version: Int32 = 0
+    serialize_type: str | None = None
+
+
+_FOUND: Final = reply_format(ResponseCode.SUCCESS, REPLY, REMARKS[GetMessageStatus.FOUND])
+_prefix: Final = Struct(">II").pack
+_decode: Final = msgspec.json.Decoder(_Request, strict=False).decode
+
+
+class OrdinaryPulls:
+    """Answers ordinary pulls for a processor; one instance per broker."""
+
+    def __init__(self, context: "BrokerContext", pulls: "PullMessageProcessor") -> None:
+        self._context = context
+        self._pulls = pulls
+        self._read_config()
+
+    def answer(self, connection: "Connection", header: bytes) -> bytes | None:
+        """Return the response to a pull, None if it is not ordinary."""
+        try:
+            request = _decode(header)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        fields, context, pulls = request.ext_fields, self._context, self._pulls
+        if request.code != RequestCode.PULL_MESSAGE or request.flag or fields.is_unusual:
+            return None
+        if context.config is not self._config:
+            self._read_config()
+        name = fields.consumer_group
+        group = context.groups.find(name)
+        topic = context.topics.get(fields.topic)
+        if (
+            not self._usable
+            or group is None
+            or topic is None
+            or fields.topic in context.mappings.details
+            or (topic.attributes and is_batch_topic(topic))
+            or not pulls.may_read(fields, group, topic)
+            or not self._asks_for_all(fields, group.consume_broadcast_enable)
+        ):
+            return None
+        offsets = context.offsets
+        if offsets.reset_pending(name, fields.topic, fields.queue_id):
+            return None
+        most = pulls.max_count
+        asked = fields.max_msg_nums
+        start = fields.queue_offset
+        found = context.store.get_ordinary(
+            fields.topic, fields.queue_id, start, 1 if asked < 1 else min(asked, most)
+        )
+        if found is None:
+            return None
+        count, size, records, queue, _ = found
+        if fields.sys_flag & PULL_COMMIT_OFFSET and fields.commit_offset >= 0:
+            offsets.commit(name, fields.topic, fields.queue_id, fields.commit_offset)
+        offsets.note_pull(name, fields.topic, fields.queue_id, start + count)
+        pulls.count(fields.topic, name, count, size)
+        head = _FOUND % (
+            group.group_sys_flag,
+            queue.max_offset,
+            queue.min_offset,
+            start + count,
+            0,
+            topic.topic_sys_flag,
+            request.opaque,
+        )
+        length = len(head)
+        return b"".join((_prefix(4 + length + size, length), head, *records))
+
+    def _read_config(self) -> None:
+        """Note whether a setting asks for more than reading."""
+        config = self._config = self._context.config
+        self._usable = not (
+            config.slave_read_enable
+            or config.cold_data_flow_control_enable
+            or config.disable_consume_if_consumer_read_slowly
+        )
+
+    def _asks_for_all(self, fields: _Fields, broadcast: bool) -> bool:
+        """Whether request or heartbeats subscribe to all messages of the topic."""
+        if fields.sys_flag & PULL_SUBSCRIPTION:
+            kind, expression = fields.expression_type or "TAG", fields.subscription or "*"
+        else:
+            context = self._context
+            online = context.consumers.get(fields.consumer_group)
+            if online is None or (online.broadcasting and not broadcast):
+                return False
+            data = online.subscriptions.get(fields.topic)
+            if data is None or data.sub_version < fields.sub_version:
+                return False
+            if not context.groups.may_read(fields.consumer_group, fields.topic):
+                return False
+            kind, expression = data.expression_type, data.sub_string
+        return expression == "*" and is_tag_type(kind)
