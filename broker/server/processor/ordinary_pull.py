@@ -54,6 +54,7 @@ class _Request(
     flag: Int32 = 0
     language: str | int | None = None
     version: Int32 = 0
+    remark: str | None = None
     serialize_type: str | None = None
 
 

@@ -1,8 +1,10 @@
 """Ordinary pulls: responses and state are those of the ordinary path, or the pull is left to it."""
 
 import copy
+import gzip
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,7 +106,8 @@ def ready(request, make_desk) -> Desk:
         ({"expressionType": None, "subscription": None}, {}),
         ({"maxMsgBytes": "100", "requestSource": "0"}, {}),
         ({}, {"opaque": -(2**31)}),
-        ({}, {"version": 0, "language": "GO"}),
+        ({}, {"version": 0, "language": "GO", "remark": ""}),
+        ({}, {"remark": None}),
     ],
 )
 def test_response_and_state_are_those_of_the_ordinary_path(ready, fields, changes) -> None:
@@ -170,7 +173,6 @@ def test_a_pull_with_the_subscription_of_a_heartbeat(ready) -> None:
         ({}, {"code": 361}),
         ({}, {"opaque": 2**31}),
         ({}, {"extra": 1}),
-        ({}, {"remark": None}),
         ({}, {"extFields": None}),
         ({}, {"extFields": []}),
     ],
@@ -223,6 +225,23 @@ def test_a_change_of_topic_group_or_settings_counts_at_once(ready) -> None:
     assert not taken()
     context.topics.delete("Orders")
     assert not taken()
+
+
+@pytest.mark.parametrize("peer", ["java-4.9.8", "java-5.3.3", "go", "node"])
+def test_the_pulls_of_clients_are_ordinary(golden: Path, ready, peer) -> None:
+    """Recorded pulls without signatures, for the topic and group of this test."""
+    with gzip.open(golden / "frames" / f"{peer}.jsonl.gz", "rt") as lines:
+        frames = [json.loads(line) for line in lines]
+    sent = [one for one in frames if one["from"] == "client" and one["code"] == 11]
+    assert sent
+    names = {"topic": "Orders", "consumerGroup": "G1", "queueId": "0", "queueOffset": "0"}
+    # The recorded heartbeats are not those of this broker: the subscription is in the request.
+    names |= {"subscription": "*", "sysFlag": "4", "expressionType": "TAG"}
+    for one in sent:
+        header = json.loads(bytes.fromhex(one["hex"])[8:])
+        header["extFields"] |= names
+        encoded = json.dumps(header, separators=(",", ":")).encode()
+        assert direct(ready, encoded) == ordinary(ready, encoded)
 
 
 def mutated(rng: random.Random, header: bytes) -> bytes:
