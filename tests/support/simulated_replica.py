@@ -250,8 +250,9 @@ class SimTopics:
         self._pair = pair
         self._file = ConfigFile(os.path.join(ROOT, "config", files.TOPICS), pair.disk)
         self.known: set[bytes] = set()
+        self.deleted_before: dict[bytes, int] = {}
 
-    async def add_topic(self, topic: bytes) -> None:
+    async def add_topic(self, topic: bytes, received_end: int) -> None:
         """Write the master's topics to the slave's disk."""
         if self._pair.stalled:
             raise RequestTimeoutError("the master does not answer")
@@ -263,9 +264,12 @@ class SimTopics:
         self._pair.store.queue_table.set_batch_topics(
             name for name in table.configs if name == BULK_TOPIC
         )
-        copied = {topic, *(name.encode() for name in table.configs)}
+        copied = {name.encode() for name in table.configs}
         self.known.intersection_update(copied)
         self.known.update(copied)
+        if topic not in copied:
+            end = self._pair.broker.store.max_physical_offset
+            self.deleted_before[topic] = max(received_end, end)
 
 
 class SimPair:

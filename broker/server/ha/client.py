@@ -17,7 +17,7 @@ wakes for heartbeats, for a record of an unknown topic, and at the end of the co
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, MutableMapping
 from typing import Final, Protocol
 
 from broker.common.address import format_address, parse_address
@@ -50,8 +50,16 @@ class TopicCopies(Protocol):
         """Encoded names of the topics whose records may be appended."""
         ...
 
-    async def add_topic(self, topic: bytes) -> None:
-        """Make a topic known: copy the master's topics and write them."""
+    @property
+    def deleted_before(self) -> MutableMapping[bytes, int]:
+        """Topics that the master lacks → physical offset up to which their records are appended."""
+        ...
+
+    async def add_topic(self, topic: bytes, received_end: int) -> None:
+        """Copy the master's topics and write them, for a record of one that is not known.
+
+        ``received_end`` is the physical offset after the bytes received so far.
+        """
         ...
 
 
@@ -248,12 +256,16 @@ class HAClient:
         self.problem = ""
         self.diverged_at = None
         log.info("master %s: followed from %d", self._master, store.max_physical_offset)
+        topics = self._topics
+        if topics is not None:
+            topics.deleted_before.clear()  # offsets in the log of the master of that connection
         return ReceivedRecords(
             store.max_physical_offset,
             store.log.file_size,
             MAX_RECORD_BYTES,
             self._blank_end,
-            None if self._topics is None else self._topics.known,
+            known_topics=None if topics is None else topics.known,
+            deleted_before=None if topics is None else topics.deleted_before,
         )
 
     async def _receive(self, stream: MasterStream) -> bytes:
@@ -328,7 +340,7 @@ class HAClient:
         received, topics = self._received, self._topics
         assert received is not None
         while (topic := received.unknown_topic) is not None and topics is not None:
-            await topics.add_topic(topic)
+            await topics.add_topic(topic, received.next_offset)
             self._append(received.next_offset, b"")
             self._append_later()
 

@@ -77,6 +77,8 @@ class SlaveSynchronize:
         self._find_master = find_master
         # Encoded names of the topics that are on this disk.
         self.known: set[bytes] = set()
+        # Topic that the master lacks → end of the master's log when it lacked it.
+        self.deleted_before: dict[bytes, int] = {}
         self._copying_topics = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._versions: dict[int, Body | None] = {}
@@ -129,21 +131,29 @@ class SlaveSynchronize:
         self._versions[code] = version
         return True
 
-    async def add_topic(self, topic: bytes) -> None:
-        """Copy the topics because a record of this one waits; it is known afterwards.
+    async def add_topic(self, topic: bytes, received_end: int) -> None:
+        """Copy the topics because a record of this one waits; it may be appended afterwards.
 
-        A topic that the master does not have any more is known, too, and every topic of a master
-        that refuses the request or whose remoting address is not known. RemotingError if the
-        master does not answer, StoreError or OSError if the topics cannot be written.
+        A topic that the master lacks was deleted after all records that the master had before the
+        copy: those are appended. A later one is of the recreated topic, and waits for a copy, too:
+        after a power cut it is lost if its topic is not on the disk. Known is also every topic of
+        a master that refuses the requests or whose remoting address is not known. RemotingError if
+        the master does not answer, StoreError or OSError if the topics cannot be written.
         """
         master = self._find_master()
+        copied = False
         if master:
             try:
+                end = max(received_end, await self._master_end(master))
                 await self._topics(master)
+                copied = True
             except BrokerError as error:
                 log.warning("topics of the master %s not copied: %s", master, error.message)
         await self._context.topics.persist()
-        self.known.add(topic)
+        if not copied:
+            self.known.add(topic)
+        elif topic not in self.known:
+            self.deleted_before[topic] = end
 
     async def _topics(self, master: str) -> None:
         code = RequestCode.GET_ALL_TOPIC_CONFIG

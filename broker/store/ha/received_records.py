@@ -13,7 +13,7 @@ attributes decide the kind of its queues, so they must be on this disk before th
 **Source:** no Java counterpart; DefaultHAClient#dispatchReadRequest appends without a check.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.errors import StoreError
@@ -52,7 +52,8 @@ class ReceivedRecords:
     ``physical_offset`` is the next offset to append at, ``file_size`` the length of a CommitLog
     file and ``max_record_size`` the longest record accepted, both in bytes. ``blank_end`` is the
     end of a blank part that earlier connections have released a part of. ``known_topics`` holds
-    encoded names; None accepts every topic.
+    encoded names; None accepts every topic. ``deleted_before``: a topic that is not known → the
+    physical offset before which its records are accepted nevertheless.
     """
 
     def __init__(
@@ -61,13 +62,16 @@ class ReceivedRecords:
         file_size: int,
         max_record_size: int,
         blank_end: int = 0,
+        *,
         known_topics: Container[bytes] | None = None,
+        deleted_before: Mapping[bytes, int] | None = None,
     ) -> None:
         self._start = physical_offset
         self._file_size = file_size
         self._max_record_size = max_record_size
         self._pending = b""
         self._known_topics = known_topics
+        self._deleted_before = {} if deleted_before is None else deleted_before
         # Topic of the first record that is not released; None if every complete one is.
         self.unknown_topic: bytes | None = None
         # End of the long blank part that is being received; 0 outside of one.
@@ -158,7 +162,11 @@ class ReceivedRecords:
                 raise self._invalid(offset, f"a record of {size} bytes")
             if own_offset(data, position) != offset:
                 raise self._invalid(offset, f"a record of offset {own_offset(data, position)}")
-            if known is not None and record.topic not in known:
+            if (
+                known is not None
+                and record.topic not in known
+                and offset >= self._deleted_before.get(record.topic, 0)
+            ):
                 self.unknown_topic = record.topic
                 return position, timestamp, complete
             timestamp = record.store_timestamp

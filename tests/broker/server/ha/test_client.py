@@ -144,9 +144,10 @@ class Topics:
 
     def __init__(self) -> None:
         self.known: set[bytes] = set()
+        self.deleted_before: dict[bytes, int] = {}
         self.requests = 0
 
-    async def add_topic(self, topic: bytes) -> None:
+    async def add_topic(self, topic: bytes, received_end: int) -> None:
         """Take a turn of the loop, as a request does."""
         await asyncio.sleep(0)
         self.requests += 1

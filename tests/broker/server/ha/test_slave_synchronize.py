@@ -184,17 +184,39 @@ def test_an_added_topic_is_known_after_the_copy_is_written_and_not_before(desk, 
     async def main() -> None:
         synchronize, master = slave_of(desk)
         desk.context.topics.put(TopicConfig(topic_name="Ours"))
-        await synchronize.add_topic(b"Gone")
-        assert b"Gone" in synchronize.known
+        master.log_end = 500
+        await synchronize.add_topic(b"Ours", 100)
         assert b"Ours" in synchronize.known
+        assert synchronize.deleted_before == {}
         assert not desk.context.topics.dirty
         master.unreachable.add(RequestCode.GET_ALL_TOPIC_CONFIG)
         with pytest.raises(ConnectError):
-            await synchronize.add_topic(b"Later")
+            await synchronize.add_topic(b"Later", 100)
         assert b"Later" not in synchronize.known
         master.unreachable.clear()
         master.unknown.add(RequestCode.GET_ALL_TOPIC_CONFIG)
-        await synchronize.add_topic(b"Later")
+        await synchronize.add_topic(b"Later", 100)
         assert b"Later" in synchronize.known
+
+    run(main())
+
+
+def test_a_topic_that_the_master_lacks_is_not_known_but_deleted_before_the_end(desk, run) -> None:
+    """The first record after its recreation waits for another copy."""
+
+    async def main() -> None:
+        synchronize, master = slave_of(desk)
+        master.log_end = 500
+        await synchronize.add_topic(b"Gone", 100)
+        assert b"Gone" not in synchronize.known
+        assert synchronize.deleted_before == {b"Gone": 500}
+        # The end was read before the topics: a record after it may be of a recreated topic.
+        end, topics = RequestCode.GET_BROKER_RUNTIME_INFO, RequestCode.GET_ALL_TOPIC_CONFIG
+        assert master.codes == [end, topics]
+        await synchronize.add_topic(b"Gone", 700)
+        assert synchronize.deleted_before == {b"Gone": 700}
+        desk.context.topics.put(TopicConfig(topic_name="Gone"))
+        await synchronize.add_topic(b"Gone", 800)
+        assert b"Gone" in synchronize.known
 
     run(main())

@@ -161,3 +161,22 @@ def test_records_are_released_up_to_the_first_one_of_an_unknown_topic() -> None:
     assert third.data == parts[4]
     assert received.unknown_topic is None
     assert received.pending_bytes == 0
+
+
+def test_records_of_a_deleted_topic_are_released_up_to_its_deletion() -> None:
+    parts: list[bytes] = []
+    for topic in ("Gone", "T", "Gone", "Gone"):
+        at = sum(map(len, parts))
+        message = MessageExt(topic=topic, body=b"x", queue_id=0, physical_offset=at)
+        parts.append(encode_record(message))
+    ends = {b"Gone": len(parts[0])}
+    received = ReceivedRecords(0, FILE, LIMIT, known_topics={b"T"}, deleted_before=ends)
+    first = received.feed(0, b"".join(parts))
+    assert first is not None
+    assert first.data == parts[0] + parts[1]
+    assert received.unknown_topic == b"Gone"
+    ends[b"Gone"] = len(b"".join(parts[:3]))
+    second = received.feed(received.next_offset, b"")
+    assert second is not None
+    assert second.data == parts[2]
+    assert received.unknown_topic == b"Gone"
