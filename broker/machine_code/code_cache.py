@@ -48,6 +48,7 @@ SOURCES: Final = (
     "server/ingest/scanning",
     "store/format",
     "store/ingest",
+    "store/pulling",
     "store/recovery/runs/vectorized_index.py",
 )
 """Modules and packages below ``broker`` that the loops take code or constants from."""
