@@ -13,14 +13,13 @@ leaves is decoded again there.
 """
 
 from collections.abc import Callable, Sized
-from struct import Struct
 from typing import Any, Final, Protocol
 
 from broker.remoting.ingest import TurnReads
 from broker.remoting.lag import LAG_LIMIT_S
 from broker.remoting.lane import Lane, ServingShare, Waiting
 from broker.remoting.limits import FLUSH_BYTES
-from broker.remoting.protocol.framing import FrameDecoder
+from broker.remoting.protocol.framing import PREFIX, FrameDecoder
 from broker.remoting.protocol.rpc import Access
 
 DIRECT_BYTES: Final = 4096
@@ -28,8 +27,6 @@ DIRECT_BYTES: Final = 4096
 
 DIRECT_START: Final = slice(8, 19)
 """Where a frame has the start of a JSON header whose code has two digits."""
-
-_PREFIX: Final = Struct(">II").pack
 
 
 class _Endpoint(Protocol):
@@ -108,8 +105,8 @@ class DirectRequest:
         size = len(data)
         if (
             size > DIRECT_BYTES
-            or data[:8] != _PREFIX(size - 4, size - 8)
-            or connection.decoder.is_started
+            or data[:8] != PREFIX.pack(size - 4, size - 8)
+            or connection.decoder.is_inside_frame
             or connection.backlog
             or connection.undecoded
             or connection.yielding

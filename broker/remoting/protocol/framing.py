@@ -35,7 +35,8 @@ AnyError = TypeVar("AnyError", bound=BaseException)
 FRAME_LIMIT_BYTES = 16 * 1024 * 1024
 """Largest frame, its length word included; Java's ``com.rocketmq.remoting.frameMaxLength``."""
 
-_PREFIX = Struct(">II")
+PREFIX = Struct(">II")
+"""Length and header length of a frame; the type, 0 for JSON, is the first byte of the latter."""
 _UINT32 = Struct(">I")
 
 _HTTP_STARTS = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"PATC", b"CONN", b"TRAC")
@@ -101,8 +102,8 @@ class FrameDecoder:
         return len(self._pending)
 
     @property
-    def is_started(self) -> bool:
-        """Whether the next byte is not the first one of a frame, or decoding has ended."""
+    def is_inside_frame(self) -> bool:
+        """Whether the next byte continues a frame, or decoding has ended."""
         return self._needed != 0 or self.failure is not None
 
     def feed(self, data: bytes) -> list[RemotingCommand]:
@@ -154,7 +155,7 @@ class FrameDecoder:
         size = len(data)
         limit = self.frame_limit - 4
         while size - position >= 8:
-            length, word = _PREFIX.unpack_from(data, position)
+            length, word = PREFIX.unpack_from(data, position)
             if length > limit or length < 4 or word > 0x1FFFFFF:
                 self._refuse(data, position)
             start = position + 8
@@ -254,7 +255,7 @@ def _prefix(command: RemotingCommand, header_size: int, body_size: int) -> bytes
             "send smaller messages or batches",
         )
     kind = SERIALIZE_ROCKETMQ << 24 if command.serialize_type == ROCKETMQ else 0
-    return _PREFIX.pack(length, kind | header_size)
+    return PREFIX.pack(length, kind | header_size)
 
 
 _LANGUAGE = LANGUAGE.encode().replace(b"%", b"%%")
@@ -293,4 +294,4 @@ def encode_reply_json(
         b',"remark":' + remark_json if remark_json else b"",
     )
     size = len(header)
-    return _PREFIX.pack(4 + size + body_size, size) + header
+    return PREFIX.pack(4 + size + body_size, size) + header

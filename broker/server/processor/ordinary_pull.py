@@ -7,7 +7,6 @@ setting asks for more than reading them. Everything else, each refusal included,
 **Source:** RocketMQ PullMessageProcessor; no Java counterpart for the form.
 """
 
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -15,7 +14,7 @@ import msgspec
 from broker.common.subscription import is_tag_type
 from broker.common.sysflag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.remoting.protocol.framing import reply_format
+from broker.remoting.protocol.framing import PREFIX, reply_format
 from broker.remoting.protocol.header.consumer.pull import PullMessageRequestHeader
 from broker.remoting.protocol.header.fields import Int32
 from broker.server.processor.pull import REMARKS, REPLY
@@ -59,7 +58,6 @@ class _Request(
 
 
 _FOUND: Final = reply_format(ResponseCode.SUCCESS, REPLY, REMARKS[GetMessageStatus.FOUND])
-_prefix: Final = Struct(">II").pack
 _decode: Final = msgspec.json.Decoder(_Request, strict=False).decode
 
 
@@ -121,7 +119,7 @@ class OrdinaryPulls:
             request.opaque,
         )
         length = len(head)
-        return b"".join((_prefix(4 + length + size, length), head, *records))
+        return b"".join((PREFIX.pack(4 + length + size, length), head, *records))
 
     def _read_config(self) -> None:
         """Note whether a setting asks for more than reading."""
