@@ -52,7 +52,7 @@ _S = GetMessageStatus
 # Code of a unit that the extension unit has excluded; no tags code is that large.
 _SKIPPED: Final = 1 << 40
 Matchers = tuple[Callable[[int], bool] | None, Callable[[bytes], bool] | None]
-Collected = tuple[int, int, list[memoryview], ConsumeQueue, int]
+Collected = tuple[int, int, list[memoryview], ConsumeQueue]
 ExtMatcher = Callable[[ConsumeQueueExtUnit], bool]
 
 
@@ -78,11 +78,11 @@ class StoreReader:
         self.copies: RecordCopies | None = None
         self._mismatches = UnitMismatches(log, damaged)
         self._config = config
-        self._log = log
+        self.log = log
         self._queues = queues
         self._index = index
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self._in_memory = (
+        self.in_memory = (
             config.max_transfer_count_on_message_in_memory,
             min(config.max_transfer_bytes_on_message_in_memory, _MAX_BYTES),
         )
@@ -90,7 +90,7 @@ class StoreReader:
             config.max_transfer_count_on_message_in_disk,
             min(config.max_transfer_bytes_on_message_in_disk, _MAX_BYTES),
         )
-        self._memory_bytes = memory * config.access_message_in_memory_max_ratio // 100
+        self.memory_bytes = memory * config.access_message_in_memory_max_ratio // 100
 
     def get_message(
         self,
@@ -139,10 +139,10 @@ class StoreReader:
                     if filtered is None:
                         found = self._collect_all(queue, queue_offset, limits)
                         if found is not None:
-                            count, total, result.buffers, _, end = found
+                            (count, total, result.buffers, _), end = found
                             result.next_begin_offset = queue_offset + count
                             result.message_count, result.total_bytes = count, total
-                            self._set_found(result, self._log.max_offset - end)
+                            self._set_found(result, self.log.max_offset - end)
                             return result
                     units = self._units(result, queue, max_count, filtered)
                     self._collect(result, queue, units, limits, (matcher, record_matcher))
@@ -159,11 +159,16 @@ class StoreReader:
         """
         entry = self._queues.topics.get(topic)
         queue = entry.queues.get(queue_id) if entry is not None else None
-        if queue is None or queue.topic.batch or queue.ext is not None:
+        if queue is None or queue_offset < queue.min_offset or self.damaged:
             return None
-        if not queue.min_offset <= queue_offset:
+        if queue.topic.batch or queue.ext is not None:
             return None
-        return self._collect_all(queue, queue_offset, (max_count, 0), self.copies)
+        if self.copies is not None:
+            found = self.copies.read(queue, queue_offset, max_count)
+            if found is not None:
+                return found
+        collected = self._collect_all(queue, queue_offset, (max_count, 0))
+        return collected[0] if collected is not None else None
 
     def _units(
         self, result: GetMessageResult, queue: ConsumeQueue, max_count: int, filtered: object
@@ -209,29 +214,26 @@ class StoreReader:
         self._collect(result, queue, units, limits, (_SKIPPED.__ne__, record_matcher))
 
     def _collect_all(
-        self,
-        queue: ConsumeQueue,
-        start: int,
-        limits: tuple[int, int],
-        copies: "RecordCopies | None" = None,
-    ) -> Collected | None:
+        self, queue: ConsumeQueue, start: int, limits: tuple[int, int]
+    ) -> tuple[Collected, int] | None:
         """As :meth:`_collect` without a filter; None if a unit is unusual.
 
-        In most pulls all records are in one file, intact, and within the limits. Returns number of
-        messages, their bytes, the records, the queue, the physical offset after the last record.
+        In most pulls all records are in one file, intact, and within the limits. Returns the
+        result of :meth:`get_ordinary`, and the physical offset after the last record.
         """
-        view, position, count = queue.mapped(start, limits[0])
-        if count < 1 or self.damaged:
+        units, position, count = queue.mapped(start, limits[0])
+        if units is None or count < 1 or self.damaged:
             return None
+        view = units.view
         (first,) = _OFFSET(view, position)
-        log = self._log
+        log = self.log
         file = log.files.find(first)
         max_count, max_bytes = self._limits(first, *limits)
         if file is None or max_count < 1 or first < log.min_offset:
             return None
         if count > max_count:
             count = max_count
-        if self.unchecked_before and first < self._unchecked_before(queue, start, count):
+        if self.unchecked_before and first < self.compared_before(queue, start, count):
             return None
         last = position + (count - 1) * UNIT_SIZE
         if start + count < queue.max_offset and last + 2 * UNIT_SIZE <= len(view):
@@ -243,18 +245,11 @@ class StoreReader:
         if following == offset:  # a filler unit
             return None
         records: list[memoryview] = []
-        if copies is not None:
-            copied = copies.take(view, position, count, file, max_bytes)
-            if copied is None:
-                return None
-            records.append(copied)
-            total = len(copied)
-        else:
-            places = _PLACES(view[position : last + UNIT_SIZE])
-            total = _slice(records, places, file, first - file.start)
-            if not 0 < total <= max_bytes:
-                return None
-        return count, total, records, queue, offset + size
+        places = _PLACES(view[position : last + UNIT_SIZE])
+        total = _slice(records, places, file, first - file.start)
+        if not 0 < total <= max_bytes:
+            return None
+        return (count, total, records, queue), offset + size
 
     def _collect(
         self,
@@ -271,8 +266,8 @@ class StoreReader:
         matcher, record_matcher = matchers
         start, damaged, buffers = result.next_begin_offset, self.damaged, result.buffers
         max_count, max_bytes = self._limits(units[0][0], *limits)
-        log, log_min = self._log, self._log.min_offset
-        unchecked_before = self._unchecked_before(queue, start, len(units))
+        log, log_min = self.log, self.log.min_offset
+        unchecked_before = self.compared_before(queue, start, len(units))
         # base to data_end: data of the current file; run_start to run_end: records not in buffers.
         view = _NO_DATA
         run_start = run_end = base = data_end = -1
@@ -331,7 +326,7 @@ class StoreReader:
         """``behind_bytes``: from the end of the last record of the result to that of the log."""
         result.status = _S.FOUND
         result.behind_bytes = behind_bytes
-        result.suggest_slave = behind_bytes > self._memory_bytes
+        result.suggest_slave = behind_bytes > self.memory_bytes
 
     def _collect_batches(
         self,
@@ -363,13 +358,13 @@ class StoreReader:
                 continue
             if self.is_damaged(physical_offset):
                 continue
-            record = self._log.read(physical_offset, size)
+            record = self.log.read(physical_offset, size)
             if record is None or (
                 physical_offset < self.unchecked_before
                 and _differs(record, 0, size, physical_offset)
             ):
                 size = self._mismatches.size_in_log(queue, base, physical_offset, size)
-                record = self._log.read(physical_offset, size)
+                record = self.log.read(physical_offset, size)
                 if record is None:
                     continue
             if record_matcher is not None and not record_matcher(peek_properties(record)):
@@ -379,7 +374,7 @@ class StoreReader:
             result.message_count += number
             result.total_bytes += size
         if result.message_count:
-            self._set_found(result, self._log.max_offset - end)
+            self._set_found(result, self.log.max_offset - end)
 
     def is_cold(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Whether a message is so far from the end of the log that it is probably not in memory.
@@ -388,7 +383,7 @@ class StoreReader:
         """
         queue = self._queues.find(topic, queue_id)
         unit = queue.unit(queue_offset) if queue is not None else None
-        return unit is not None and self._log.max_offset - unit[0] > self._memory_bytes
+        return unit is not None and self.log.max_offset - unit[0] > self.memory_bytes
 
     def _limits(self, physical_offset: int, max_count: int, max_bytes: int) -> tuple[int, int]:
         """Maximum messages and bytes of a pull whose first record is at ``physical_offset``.
@@ -397,8 +392,8 @@ class StoreReader:
 
         **Source:** RocketMQ DefaultMessageStore#isTheBatchFull, #checkInDiskByCommitOffset.
         """
-        is_far = self._log.max_offset - physical_offset > self._memory_bytes
-        count, size = self._on_disk if is_far else self._in_memory
+        is_far = self.log.max_offset - physical_offset > self.memory_bytes
+        count, size = self._on_disk if is_far else self.in_memory
         if 0 < max_bytes < size:
             size = max_bytes
         return max_count if max_count < count else count, size
@@ -424,13 +419,13 @@ class StoreReader:
         for _ in range(_QUERY_ROUNDS):
             found, timestamp, offset = index.query(prefix, data, limit, begin, end)
             for physical_offset in sorted(set(found)) if len(found) > 1 else found:
-                record = self._log.record_at(physical_offset)
+                record = self.log.record_at(physical_offset)
                 if record is not None and not self.is_damaged(physical_offset):
                     buffers.append(record)
             if buffers or not found:
                 break
             # No record could be read: search again up to the time of the oldest one.
-            end = self._log.store_timestamp_at(min(found))
+            end = self.log.store_timestamp_at(min(found))
             if end < begin:
                 break
         return QueryMessageResult(buffers, timestamp, offset)
@@ -453,7 +448,7 @@ class StoreReader:
         while low < high:
             middle = (low + high) // 2
             unit = queue.unit(middle)
-            stored = self._log.store_timestamp_at(unit[0]) if unit is not None else -1
+            stored = self.log.store_timestamp_at(unit[0]) if unit is not None else -1
             if stored < timestamp or (upper and stored == timestamp):
                 low = middle + 1
             else:
@@ -466,12 +461,12 @@ class StoreReader:
         unit = queue.unit(queue_offset) if queue is not None else None
         if unit is None or unit[1] == PRE_BLANK_SIZE:
             return -1
-        return self._log.store_timestamp_at(unit[0])
+        return self.log.store_timestamp_at(unit[0])
 
     def earliest_message_time(self, topic: str = "", queue_id: int = 0) -> int:
         """storeTimestamp (ms) of a queue's first message, without a topic of the log's; or -1."""
         if not topic:
-            return self._log.store_timestamp_at(self._log.min_offset)
+            return self.log.store_timestamp_at(self.log.min_offset)
         queue = self._queues.find(topic, queue_id)
         return -1 if queue is None else self.store_timestamp_at(topic, queue_id, queue.min_offset)
 
@@ -500,14 +495,14 @@ class StoreReader:
 
         Also None for a record in a damaged region. ``size`` None accepts any size.
         """
-        record = self._log.record_at(physical_offset)
+        record = self.log.record_at(physical_offset)
         if record is not None and self.is_damaged(physical_offset):
             return None
         if record is not None and size is not None and len(record) != size:
             return None
         return record
 
-    def _unchecked_before(self, queue: ConsumeQueue, start: int, count: int) -> int:
+    def compared_before(self, queue: ConsumeQueue, start: int, count: int) -> int:
         """Physical offset before which these units' records must be compared, 0 for none.
 
         Each record is compared by the first pull of it: 0.2 us.

@@ -180,6 +180,7 @@ class Loops:
             make(max(1, len(units)), np.uint8, content=bytes(units) or b"\0", fixed=True),
             first + rng.choice((0, 0, 0, 0, -20, 20, 1)),
             count + rng.choice((0, 0, 0, 0, 1)),
+            count + rng.choice((0, 0, 0, -1, 1)),
             make(len(data), np.uint8, content=bytes(data), fixed=True),
             base + rng.choice((0, 0, 0, 0, 50, -50)),
             len(data) + rng.choice((0, 0, 0, -1, 1, 1 << 40)),

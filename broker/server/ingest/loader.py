@@ -154,7 +154,7 @@ class IngestLoader:
             ingest.least_frames = least_frames
             self._context.on_config_change.append(ingest.settings_changed)
             self._server.ingest = ingest
-            self._context.store.reader.copies = copies.RecordCopies()
+            self._context.store.reader.copies = copies.RecordCopies(self._context.store.reader)
 
         self._install = install
 

@@ -54,7 +54,7 @@ def load() -> Kernels:
     header = np.zeros(6, dtype=np.int64)
     for table in (entries, entries[:, 1:]):
         put_entries(octets, shape, header, table)
-    collect(constant, 0, 0, constant, 0, 0, 0, octets)
+    collect(constant, 0, 0, 0, constant, 0, 0, 0, octets)
     kernels.replies(octets, rows, segments, places, constant, numbers, octets)
     return kernels
 

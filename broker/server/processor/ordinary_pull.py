@@ -7,13 +7,13 @@ setting asks for more than reading them. Everything else, each refusal included,
 **Source:** RocketMQ PullMessageProcessor; no Java counterpart for the form.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from broker.common.subscription import is_tag_type
 from broker.common.sysflag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION
-from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.framing import PREFIX, reply_format
 from broker.remoting.protocol.header.consumer.pull import PullMessageRequestHeader
 from broker.remoting.protocol.header.fields import Int32
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
 class _Fields(
     PullMessageRequestHeader, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True
 ):
-    """The ext fields of an ordinary pull."""
+    """The ext fields of an ordinary pull; no booleans: Java's texts are not those of msgspec."""
 
-    @property
-    def is_unusual(self) -> bool:
-        """Whether a boolean is set: Java's texts for them are not those of msgspec."""
-        return self.lo is not None or self.nsd is not None or self.oway is not None
+    lo: None = None
+    nsd: None = None
+    oway: None = None
 
 
 class _Request(
@@ -47,10 +46,10 @@ class _Request(
 ):
     """The JSON header of an ordinary pull."""
 
-    code: Int32
+    code: Literal[11]
     opaque: Int32
     ext_fields: _Fields
-    flag: Int32 = 0
+    flag: Literal[0] = 0
     language: str | int | None = None
     version: Int32 = 0
     remark: str | None = None
@@ -76,8 +75,6 @@ class OrdinaryPulls:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         fields, context, pulls = request.ext_fields, self._context, self._pulls
-        if request.code != RequestCode.PULL_MESSAGE or request.flag or fields.is_unusual:
-            return None
         if context.config is not self._config:
             self._read_config()
         name = fields.consumer_group
@@ -96,15 +93,15 @@ class OrdinaryPulls:
         offsets = context.offsets
         if offsets.reset_pending(name, fields.topic, fields.queue_id):
             return None
-        most = pulls.max_count
-        asked = fields.max_msg_nums
-        start = fields.queue_offset
-        found = context.store.get_ordinary(
-            fields.topic, fields.queue_id, start, 1 if asked < 1 else min(asked, most)
-        )
+        count, start = fields.max_msg_nums, fields.queue_offset
+        if count < 1:
+            count = 1
+        elif count > pulls.max_count:
+            count = pulls.max_count
+        found = context.store.get_ordinary(fields.topic, fields.queue_id, start, count)
         if found is None:
             return None
-        count, size, records, queue, _ = found
+        count, size, records, queue = found
         if fields.sys_flag & PULL_COMMIT_OFFSET and fields.commit_offset >= 0:
             offsets.commit(name, fields.topic, fields.queue_id, fields.commit_offset)
         offsets.note_pull(name, fields.topic, fields.queue_id, start + count)

@@ -217,27 +217,28 @@ class ConsumeQueue:
         self.max_physical_offset = physical_end
         self.mark_dirty()
 
-    def mapped(self, queue_offset: int, count: int) -> tuple[memoryview, int, int]:
-        """The file with this unit: view, position in it, units from there on, at most ``count``."""
+    def mapped(self, queue_offset: int, count: int) -> tuple[MappedFile | None, int, int]:
+        """The file with this unit, position in it, units from there on, at most ``count``."""
         left = self.max_offset - queue_offset
         if left <= 0 or queue_offset < 0:
-            return _NO_UNITS, 0, 0
+            return None, 0, 0
         start = queue_offset * UNIT_SIZE
         file = self._file
         if file is None or start < file.start:
             file = self.files.find(start)
             if file is None:
-                return _NO_UNITS, 0, 0
+                return None, 0, 0
         position = start - file.start
         in_file = (self._size - position) // UNIT_SIZE
         if left > in_file:
             left = in_file
-        return file.view, position, count if count < left else left
+        return file, position, count if count < left else left
 
     def packed(self, queue_offset: int, count: int) -> memoryview:
         """At most ``count`` packed units from ``queue_offset`` on, from one file only."""
-        view, position, count = self.mapped(queue_offset, count)
-        return view[position : position + count * UNIT_SIZE]
+        file, position, count = self.mapped(queue_offset, count)
+        end = position + count * UNIT_SIZE
+        return file.view[position:end] if file is not None else _NO_UNITS
 
     def mark_flushed(self) -> None:
         """Mark all units and folder entries as flushed, as they are after a clean stop."""

@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from broker.errors import StoreError
 from broker.store.format.commitlog import file_name, file_start
@@ -41,7 +41,8 @@ class MappedFile:
 
     ``written`` and ``flushed`` are positions within the file: the end of the data, and the end of
     the part that is known to be on the disk. Data of ``long_write`` bytes or more is written by a
-    system call, which then is faster than the faults of a mapping, one per page.
+    system call, which then is faster than the faults of a mapping, one per page. ``octets``:
+    ``view`` as numpy array once a compiled loop has read it, else None.
     """
 
     long_write = LONG_WRITE
@@ -58,6 +59,7 @@ class MappedFile:
         "keep_open",
         "limit",
         "named",
+        "octets",
         "path",
         "reserved",
         "size",
@@ -69,8 +71,7 @@ class MappedFile:
         self.path = os.path.join(folder, file_name(start))
         self.start = start
         self.size = size
-        self.written = 0
-        self.flushed = 0
+        self.written = self.flushed = 0
         self.keep_open = False
         self.limit: MappedFileLimit | None = None
         # Position up to which the file's space is known to be reserved. Writing past it could hit
@@ -78,11 +79,12 @@ class MappedFile:
         self.reserved = 0
         self.disk = disk
         self._fd = -1
-        # The flushing thread may close the descriptor while the appending thread writes with it or
-        # closes it too: the call would use another file that has got the same number.
+        # The flushing thread may close the descriptor while the appending one writes with it or
+        # closes it: the call would use another file that has got the same number.
         self._descriptor_lock = threading.Lock()
         self._mapping: Mapping | None = None
         self._view: memoryview | None = None
+        self.octets: Any = None
         self._gone = False
         # Position from which on single pages are read, -1: read-ahead.
         self._single_from = -1
@@ -290,7 +292,7 @@ class MappedFile:
 
     def close(self) -> None:
         """Release the mapping and the descriptor; readers' slices keep the memory alive."""
-        view, self._view = self._view, None
+        view, self._view, self.octets = self._view, None, None
         mapping, self._mapping = self._mapping, None
         try:
             if view is not None:
@@ -321,10 +323,9 @@ class MappedFile:
     def release_mapping(self) -> None:
         """Forget the mapping; the next use maps the file again.
 
-        Another thread may still use the old one: both show the same bytes of the page cache. It is
-        unmapped with its last reference.
+        Another thread may still use the old one, which shows the same bytes of the page cache.
         """
-        self._view = self._mapping = None
+        self._view = self._mapping = self.octets = None
 
     def _open(self) -> Mapping:
         mapping = self._map(self.disk.open(self.path))
@@ -334,8 +335,7 @@ class MappedFile:
     def _map(self, fd: int) -> Mapping:
         """Map the file; keep the descriptor only with ``keep_open``.
 
-        Before Python 3.13 a mapping holds a duplicate of the descriptor (see
-        ``Disk.map``); thousands of queues should not hold two descriptors each.
+        Before Python 3.13 a mapping has its own (see ``Disk.map``): two per queue are too many.
         """
         try:
             mapping = self._mapping = self.disk.map(fd, self.size)

@@ -20,17 +20,18 @@ _TOTAL_SIZE_FIELD = field_position("totalSize")
 
 
 @compiled_loop
-def collect(units, first, count, data, base, written, limit, out):
+def collect(units, first, count, known, data, base, written, limit, out):
     """Copy the records of ``count`` units; return their bytes, or -1 if one is unusual.
 
-    The first unit is at position ``first`` of ``units``; ``data`` is a file of the log that begins
-    at physical offset ``base`` and has ``written`` bytes. Each record must begin at or after the
-    end of the one before, and have the size of its unit.
+    The first unit is at position ``first`` of ``units``, which has ``known`` units from there on;
+    ``data`` is a file of the log that begins at physical offset ``base`` and has ``written`` bytes.
+    Each record must begin at or after the end of the one before, and have the size of its unit;
+    the unit after the last one, if it is known, must be of another record.
     Nothing is read after ``written`` nor written after ``limit``.
     """
     written = min(written, np.int64(data.shape[0]))
     limit = min(limit, np.int64(out.shape[0]))
-    if first < 0 or first + count * UNIT_SIZE > units.shape[0]:
+    if first < 0 or count > known or first + known * UNIT_SIZE > units.shape[0]:
         return UNUSUAL
     at = np.int64(0)
     end = np.int64(0)
@@ -45,6 +46,10 @@ def collect(units, first, count, data, base, written, limit, out):
             return UNUSUAL
         at += size
         end = position + size
+    if 0 < count < known:
+        last = first + (count - 1) * UNIT_SIZE + _OFFSET_FIELD
+        if i64(units, last) == i64(units, last + UNIT_SIZE):  # a filler unit
+            return UNUSUAL
     at = np.int64(0)
     for number in range(count):
         unit = first + number * UNIT_SIZE

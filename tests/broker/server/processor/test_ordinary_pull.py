@@ -87,7 +87,7 @@ def ready(request, make_desk) -> Desk:
         pytest.importorskip("numba", reason="the compiled loops need the extra 'fast'")
         from broker.store.pulling.record_copies import RecordCopies
 
-        desk.store.reader.copies = RecordCopies()
+        desk.store.reader.copies = RecordCopies(desk.store.reader)
     return desk
 
 

@@ -39,7 +39,8 @@ class Log:
     def collect(self, count: int, *, written: int = -1, limit: int = 1 << 20) -> int:
         end = len(self.data) if written < 0 else written
         units, data = octets(self.units()), octets(bytes(self.data))
-        return int(collect(units, self.first, count, data, BASE, end, limit, self.out))
+        known = (len(units) - self.first) // 20
+        return int(collect(units, self.first, count, known, data, BASE, end, limit, self.out))
 
     def records(self, count: int) -> bytes:
         return b"".join(bytes(self.data[at : at + size]) for at, size in self.places[:count])
@@ -101,6 +102,12 @@ def test_a_filler_unit_is_unusual(log) -> None:
     """A copy of the next unit, in the place of a lost message's."""
     log.places[2] = log.places[3]
     assert log.collect(8) == UNUSUAL
+
+
+def test_a_filler_unit_before_the_first_one_that_is_not_asked_for_is_unusual(log) -> None:
+    log.places[2] = log.places[3]
+    assert log.collect(2) == len(log.records(2))
+    assert log.collect(3) == UNUSUAL
 
 
 @pytest.mark.parametrize(
