@@ -191,7 +191,8 @@ class Connection(asyncio.Protocol):
         endpoint = self.endpoint
         self.active_tick = endpoint.tick
         self.received += 1
-        endpoint.lag.arm(endpoint.loop)
+        if not endpoint.lag.armed:
+            endpoint.lag.arm(endpoint.loop)
         direct = endpoint.direct.get(data[DIRECT_START])
         served = direct is not None and direct.serve(self, data)
         if not served and not self._waits(data, len(self.undecoded)):
@@ -250,8 +251,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse_broken(self) -> None:
         """Close a stream that cannot be decoded further, once the valid frames are served."""
-        failure = self.decoder.failure
-        if failure is not None and not self.closed and not self.backlog:
+        if (failure := self.decoder.failure) and not self.closed and not self.backlog:
             self._refuse(failure)
 
     def _new_decoder(self) -> FrameDecoder:

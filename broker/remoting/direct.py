@@ -12,6 +12,7 @@ path serves any sequence of requests, and takes 5 us more for such a read. A req
 leaves is decoded again there.
 """
 
+import time
 from collections.abc import Callable, Sized
 from typing import Any, Final, Protocol
 
@@ -21,6 +22,8 @@ from broker.remoting.lane import Lane, ServingShare, Waiting
 from broker.remoting.limits import FLUSH_BYTES
 from broker.remoting.protocol.framing import PREFIX, FrameDecoder
 from broker.remoting.protocol.rpc import Access
+
+monotonic_s = time.monotonic
 
 DIRECT_BYTES: Final = 4096
 """Longer reads are not one frequent request."""
@@ -35,6 +38,8 @@ class _Endpoint(Protocol):
     authorize: Any
     reads: TurnReads
     share: ServingShare
+
+    turn_end: Callable[[], None] | None
 
     def slow(self, code: int, seconds: float) -> None: ...
     def turn(self) -> None: ...
@@ -77,21 +82,14 @@ class DirectRequest:
     """A request code of the direct path.
 
     ``answer(connection, header)`` returns the encoded response to a JSON header, or None to leave
-    it; then it has changed nothing. ``now_s``: the clock of :class:`ServingShare`.
+    it; then it has changed nothing.
     """
 
-    __slots__ = ("answer", "endpoint", "now_s", "route", "start")
+    __slots__ = ("answer", "endpoint", "route", "start")
 
-    def __init__(
-        self,
-        endpoint: _Endpoint,
-        route: _Route,
-        answer: DirectAnswer,
-        now_s: Callable[[], float],
-    ) -> None:
+    def __init__(self, endpoint: _Endpoint, route: _Route, answer: DirectAnswer) -> None:
         self.answer = answer
         self.endpoint = endpoint
-        self.now_s = now_s
         self.route = route
         self.start = b'{"code":%d,' % route.code
         assert len(self.start) == DIRECT_START.stop - DIRECT_START.start
@@ -101,12 +99,13 @@ class DirectRequest:
 
         The caller has compared ``start``.
         """
-        endpoint, lane = self.endpoint, self.route.lane
+        endpoint, lane, decoder = self.endpoint, self.route.lane, connection.decoder
         size = len(data)
         if (
             size > DIRECT_BYTES
             or data[:8] != PREFIX.pack(size - 4, size - 8)
-            or connection.decoder.is_inside_frame
+            or decoder.needed
+            or decoder.failure is not None
             or connection.backlog
             or connection.undecoded
             or connection.yielding
@@ -118,8 +117,10 @@ class DirectRequest:
             or lane.running >= lane.limits.concurrency
         ):
             return False
-        began_s = self.now_s()
-        if began_s > endpoint.share.begin(began_s):
+        began_s = monotonic_s()
+        share = endpoint.share
+        ends_s = share.ends_s
+        if began_s > (ends_s if ends_s is not None else share.begin(began_s)):
             return False
         try:
             answer = self.answer(connection, data[8:])
@@ -127,7 +128,7 @@ class DirectRequest:
             return False
         if answer is None:
             return False
-        elapsed_s = self.now_s() - began_s
+        elapsed_s = monotonic_s() - began_s
         if elapsed_s > LAG_LIMIT_S:
             endpoint.slow(self.route.code, elapsed_s)
         connection.out.append(answer)
@@ -135,6 +136,7 @@ class DirectRequest:
         if connection.out_bytes >= FLUSH_BYTES:
             connection.flush()
         if connection.out:
-            endpoint.share.write(connection, connection.out_bytes)
-        endpoint.turn()
+            share.write(connection, connection.out_bytes)
+        if endpoint.turn_end is not None:
+            endpoint.turn()
         return True

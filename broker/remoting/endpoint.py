@@ -154,7 +154,7 @@ class Endpoint:
 
     def add_direct(self, code: int, answer: DirectAnswer) -> None:
         """Let ``answer`` serve reads that are one request of ``code``; see DirectRequest."""
-        request = DirectRequest(self, self.routes[code], answer, now_s)
+        request = DirectRequest(self, self.routes[code], answer)
         self.direct[request.start] = request
 
     def _lane(self, name: str) -> Lane[Suspended]:

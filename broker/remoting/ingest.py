@@ -158,7 +158,7 @@ class TurnReads:
     def __init__(self, owner: TurnOwner) -> None:
         self._owner = owner
         self._reads: dict[IngestPeer, list[bytes]] = {}
-        self._bytes = 0
+        self.pending = 0  # bytes that are kept
         self._frames = 0
         self._scheduled = False
         self._collecting = 0  # turns of few frames until reads are served where they arrive
@@ -166,11 +166,6 @@ class TurnReads:
         self._seen = 0  # frames of this iteration that were served where they arrived
         self._small = 0  # iterations of few frames in a row
         self._uncounted_until = -1  # iteration from which on short reads are counted
-
-    @property
-    def pending(self) -> int:
-        """Number of bytes that are kept."""
-        return self._bytes
 
     def add(self, peer: IngestPeer, data: bytes) -> bytes | None:
         """Keep a read until the end of the turn, or return the bytes that are to be served now."""
@@ -203,8 +198,8 @@ class TurnReads:
                 return data
             self._reads[peer] = [data]
             self._frames += frames
-        self._bytes += len(data)
-        if self._bytes > TURN_BYTES:
+        self.pending += len(data)
+        if self.pending > TURN_BYTES:
             self.serve()
         elif not self._scheduled:
             self._scheduled = True
@@ -241,7 +236,7 @@ class TurnReads:
         """Serve all reads of the turn; those of connections that were closed since are dropped."""
         reads, self._reads = self._reads, {}
         frames, self._frames = self._frames, 0
-        self._bytes = 0
+        self.pending = 0
         ingest = self._owner.ingest
         if ingest is None or frames < ingest.least_frames:
             self._collecting = max(0, self._collecting - 1)

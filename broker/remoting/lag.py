@@ -36,12 +36,12 @@ log = logging.getLogger("broker.remoting")
 class LoopLag:
     """The delays of one loop; ``now_s`` is a monotonic clock."""
 
-    __slots__ = ("_armed", "_due_s", "_last_code", "_logged_s", "_now_s", "_seconds", "name")
+    __slots__ = ("_due_s", "_last_code", "_logged_s", "_now_s", "_seconds", "armed", "name")
 
     def __init__(self, name: str, now_s: Callable[[], float]) -> None:
         self.name = name
         self._now_s = now_s
-        self._armed = False
+        self.armed = False
         self._due_s = 0.0
         self._last_code: int | None = None
         self._logged_s = -LOG_PERIOD_S
@@ -49,8 +49,8 @@ class LoopLag:
 
     def arm(self, loop: asyncio.AbstractEventLoop) -> None:
         """Set the probe unless already set; called when bytes arrive, before they are handled."""
-        if not self._armed:
-            self._armed = True
+        if not self.armed:
+            self.armed = True
             self._last_code = None
             self._due_s = self._now_s() + PROBE_S
             loop.call_later(PROBE_S, self.probe)
@@ -61,7 +61,7 @@ class LoopLag:
 
     def probe(self) -> None:
         """Record how late the timer fired."""
-        self._armed = False
+        self.armed = False
         late_s = self._now_s() - self._due_s
         self._note(late_s)
         if late_s > LAG_LIMIT_S:

@@ -103,13 +103,13 @@ class ServingShare:
 
     __slots__ = (
         "_call_soon",
-        "_ends_s",
         "_now_s",
         "_scheduled",
         "_unwritten",
         "_unwritten_bytes",
         "_waiting",
         "before_write",
+        "ends_s",
         "frames",
         "iteration",
     )
@@ -122,7 +122,7 @@ class ServingShare:
         self.before_write: Callable[[], object] = lambda: None
         self.frames = 0  # deferred requests of all connections
         self.iteration = 0  # iterations in which requests were served
-        self._ends_s: float | None = None
+        self.ends_s: float | None = None  # of this iteration's share, None before the first slice
         self._scheduled = False
         self._unwritten: list[Waiting] = []
         self._unwritten_bytes = 0
@@ -130,9 +130,9 @@ class ServingShare:
 
     def begin(self, now_s: float) -> float:
         """Return the time until which a slice that begins now may last; in the past: wait."""
-        ends_s = self._ends_s
+        ends_s = self.ends_s
         if ends_s is None:
-            ends_s = self._ends_s = now_s + SERVE_ITERATION_S
+            ends_s = self.ends_s = now_s + SERVE_ITERATION_S
             self._schedule()
         return min(ends_s, now_s + SERVE_SLICE_S)
 
@@ -158,7 +158,7 @@ class ServingShare:
     @property
     def used_up(self) -> bool:
         """Whether nothing more may be served in this iteration."""
-        return self._ends_s is not None and self._now_s() > self._ends_s
+        return self.ends_s is not None and self._now_s() > self.ends_s
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -167,7 +167,7 @@ class ServingShare:
 
     def _next_iteration(self) -> None:
         self._scheduled = False
-        self._ends_s = None
+        self.ends_s = None
         self.iteration += 1
         self._write_all()
         waiting = self._waiting

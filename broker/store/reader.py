@@ -6,7 +6,7 @@ Records are returned as slices of the mapped files; they are neither decoded nor
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -44,7 +44,6 @@ _QUERY_ROUNDS: Final = 3
 _MAX_BYTES: Final = 128 << 20
 _OFFSET: Final = UNIT.packer("physicalOffset").unpack_from
 _PLACE: Final = UNIT.packer("physicalOffset", "size")
-_TWO_PLACES: Final = Struct(f"{_PLACE.format}{UNIT_SIZE - _PLACE.size}xq").unpack_from
 _PLACES: Final = Struct(f"{_PLACE.format}{UNIT_SIZE - _PLACE.size}x").iter_unpack
 _NO_DATA: Final = memoryview(b"")
 
@@ -221,35 +220,31 @@ class StoreReader:
         In most pulls all records are in one file, intact, and within the limits. Returns the
         result of :meth:`get_ordinary`, and the physical offset after the last record.
         """
-        units, position, count = queue.mapped(start, limits[0])
-        if units is None or count < 1 or self.damaged:
+        max_count, max_bytes = limits
+        units, position, known = queue.mapped(start, max_count + 1)
+        if units is None or self.damaged:
             return None
-        view = units.view
-        (first,) = _OFFSET(view, position)
-        log = self.log
-        file = log.files.find(first)
-        max_count, max_bytes = self._limits(first, *limits)
-        if file is None or max_count < 1 or first < log.min_offset:
+        (first,) = _OFFSET(units.view, position)
+        file = self.log.files.find(first)
+        if file is None:
             return None
-        if count > max_count:
-            count = max_count
+        count, limit = self._limits(first, max_count, max_bytes)
+        if count > known:
+            count = known
         if self.unchecked_before and first < self.compared_before(queue, start, count):
             return None
-        last = position + (count - 1) * UNIT_SIZE
-        if start + count < queue.max_offset and last + 2 * UNIT_SIZE <= len(view):
-            offset, size, following = _TWO_PLACES(view, last)
-        else:
-            offset, size = _PLACE.unpack_from(view, last)
-            unit = queue.unit(start + count)
-            following = unit[0] if unit is not None else -1
-        if following == offset:  # a filler unit
-            return None
         records: list[memoryview] = []
-        places = _PLACES(view[position : last + UNIT_SIZE])
-        total = _slice(records, places, file, first - file.start)
-        if not 0 < total <= max_bytes:
+        total, end = _slice(records, units.view[position : position + count * UNIT_SIZE], file)
+        if not 0 < total <= limit:
             return None
-        return (count, total, records, queue), offset + size
+        if count < known:
+            (following,) = _OFFSET(units.view, position + count * UNIT_SIZE)
+        else:
+            unit = queue.unit(start + count)
+            following = unit[0] if unit is not None else end
+        if following < end:  # a filler unit
+            return None
+        return (count, total, records, queue), end
 
     def _collect(
         self,
@@ -539,29 +534,31 @@ class StoreReader:
         }
 
 
-def _slice(
-    buffers: list[memoryview], places: Iterable[tuple[int, int]], file: MappedFile, start: int
-) -> int:
-    """Add slices of a file for records at these places, from a position on, in order.
+def _slice(slices: list[memoryview], packed: memoryview, file: MappedFile) -> tuple[int, int]:
+    """Add slices of a file for the records of packed units, in order.
 
-    Returns their bytes; 0 if a record is not in the file, or not behind the one before.
+    Returns their bytes and the physical offset after the last one; 0 bytes if a record is not in
+    the file, or not after the one before.
     """
     view, base = file.view, file.start
-    begin = end = start  # records that are not in slices
+    begin = end = -1  # records that are not in slices
     total = 0
-    for offset, size in places:
+    for offset, size in _PLACES(packed):
         position = offset - base
         if position != end:
-            if not begin < end <= position:  # a filler unit, or no size
-                return 0
-            buffers.append(view[begin:end])
+            if begin >= 0:
+                if not begin < end <= position:  # a filler unit, or no size
+                    return 0, 0
+                slices.append(view[begin:end])
             begin = position
+        elif size < 1:
+            return 0, 0
         end = position + size
         total += size
-    if not begin < end <= file.written:
-        return 0
-    buffers.append(view[begin:end])
-    return total
+    if not 0 <= begin < end <= file.written:
+        return 0, 0
+    slices.append(view[begin:end])
+    return total, base + end
 
 
 def _differs(view: memoryview, position: int, size: int, physical_offset: int) -> bool:

@@ -83,7 +83,7 @@ class FrameDecoder:
     an error the frame boundaries are lost: every further ``feed`` raises the same error.
     """
 
-    __slots__ = ("_needed", "_pending", "_started", "failure", "frame_limit", "header_limit")
+    __slots__ = ("_pending", "_started", "failure", "frame_limit", "header_limit", "needed")
 
     def __init__(
         self, frame_limit: int = FRAME_LIMIT_BYTES, header_limit: int = MAX_HEADER_BYTES
@@ -93,18 +93,13 @@ class FrameDecoder:
         self.failure: RemoteProtocolError | None = None
         """The error that ended decoding; set even if ``feed`` first returned valid frames."""
         self._pending = bytearray()
-        self._needed = 0  # length of _pending required for the next step
+        self.needed = 0  # length of _pending required for the next step
         self._started = False  # a frame was decoded: the peer speaks this protocol
 
     @property
     def pending_bytes(self) -> int:
         """Number of buffered bytes of an incomplete frame."""
         return len(self._pending)
-
-    @property
-    def is_inside_frame(self) -> bool:
-        """Whether the next byte continues a frame, or decoding has ended."""
-        return self._needed != 0 or self.failure is not None
 
     def feed(self, data: bytes) -> list[RemotingCommand]:
         """Add received bytes; returns the frames that are now complete, in order.
@@ -115,13 +110,13 @@ class FrameDecoder:
         """
         if self.failure is not None:
             raise self.failure
-        if self._needed:
+        if self.needed:
             self._pending += data
-            if len(self._pending) < self._needed:
+            if len(self._pending) < self.needed:
                 return []
             data = bytes(self._pending)
             self._pending = bytearray()
-            self._needed = 0
+            self.needed = 0
         commands: list[RemotingCommand] = []
         try:
             self._scan(data, commands)
@@ -139,11 +134,11 @@ class FrameDecoder:
 
         For a reader that takes frames before :meth:`feed` gets the rest.
         """
-        if len(self._pending) + len(data) < self._needed:
+        if len(self._pending) + len(data) < self.needed:
             return None
         joined = bytes(self._pending) + data
         self._pending = bytearray()
-        self._needed = 0
+        self.needed = 0
         return joined
 
     def note_frames(self) -> None:
@@ -183,7 +178,7 @@ class FrameDecoder:
 
     def _keep(self, data: bytes, position: int, needed: int) -> None:
         self._pending = bytearray(data[position:] if position else data)
-        self._needed = needed
+        self.needed = needed
 
     def _refuse(self, data: bytes, position: int) -> None:
         """Raise the error for the rule that the frame at ``position`` violates."""

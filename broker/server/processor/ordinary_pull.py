@@ -13,6 +13,7 @@ import msgspec
 
 from broker.common.subscription import is_tag_type
 from broker.common.sysflag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION
+from broker.common.topic import PERM_READ
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.framing import PREFIX, reply_format
 from broker.remoting.protocol.header.consumer.pull import PullMessageRequestHeader
@@ -56,6 +57,8 @@ class _Request(
     serialize_type: str | None = None
 
 
+_ALL: Final = ("*", None, "")
+_BY_TAGS: Final = ("TAG", None, "")
 _FOUND: Final = reply_format(ResponseCode.SUCCESS, REPLY, REMARKS[GetMessageStatus.FOUND])
 _decode: Final = msgspec.json.Decoder(_Request, strict=False).decode
 
@@ -78,20 +81,27 @@ class OrdinaryPulls:
         if context.config is not self._config:
             self._read_config()
         name = fields.consumer_group
-        group = context.groups.find(name)
-        topic = context.topics.get(fields.topic)
+        group = context.groups.configs.get(name)
+        topic = context.topics.configs.get(fields.topic)
         if (
             not self._usable
             or group is None
             or topic is None
             or fields.topic in context.mappings.details
             or (topic.attributes and is_batch_topic(topic))
-            or not pulls.may_read(fields, group, topic)
-            or not self._asks_for_all(fields, group.consume_broadcast_enable)
+            or not group.consume_enable
+            or not topic.perm & PERM_READ
+            or not 0 <= fields.queue_id < topic.read_queue_nums
         ):
             return None
+        if fields.sys_flag & PULL_SUBSCRIPTION:
+            is_all = fields.subscription in _ALL and fields.expression_type in _BY_TAGS
+        else:
+            is_all = self._subscribes_to_all(fields, group.consume_broadcast_enable)
         offsets = context.offsets
-        if offsets.reset_pending(name, fields.topic, fields.queue_id):
+        if not is_all or (
+            offsets.resets and offsets.reset_pending(name, fields.topic, fields.queue_id)
+        ):
             return None
         count, start = fields.max_msg_nums, fields.queue_offset
         if count < 1:
@@ -123,23 +133,22 @@ class OrdinaryPulls:
         config = self._config = self._context.config
         self._usable = not (
             config.slave_read_enable
+            or not config.broker_permission & PERM_READ
             or config.cold_data_flow_control_enable
             or config.disable_consume_if_consumer_read_slowly
         )
 
-    def _asks_for_all(self, fields: _Fields, broadcast: bool) -> bool:
-        """Whether request or heartbeats subscribe to all messages of the topic."""
-        if fields.sys_flag & PULL_SUBSCRIPTION:
-            kind, expression = fields.expression_type or "TAG", fields.subscription or "*"
-        else:
-            context = self._context
-            online = context.consumers.get(fields.consumer_group)
-            if online is None or (online.broadcasting and not broadcast):
-                return False
-            data = online.subscriptions.get(fields.topic)
-            if data is None or data.sub_version < fields.sub_version:
-                return False
-            if not context.groups.may_read(fields.consumer_group, fields.topic):
-                return False
-            kind, expression = data.expression_type, data.sub_string
-        return expression == "*" and is_tag_type(kind)
+    def _subscribes_to_all(self, fields: _Fields, broadcast: bool) -> bool:
+        """Whether the group's heartbeats subscribe to all messages of the topic."""
+        context = self._context
+        online = context.consumers.get(fields.consumer_group)
+        if online is None or (online.broadcasting and not broadcast):
+            return False
+        data = online.subscriptions.get(fields.topic)
+        return (
+            data is not None
+            and data.sub_version >= fields.sub_version
+            and data.sub_string == "*"
+            and is_tag_type(data.expression_type)
+            and context.groups.may_read(fields.consumer_group, fields.topic)
+        )

@@ -41,7 +41,7 @@ class ConsumerOffsetManager:
         self.changed = False
         self.writer: ProgressWriter | None = None
         self._pulled: dict[str, dict[int, int]] = {}
-        self._resets: dict[str, dict[int, int]] = {}
+        self.resets: dict[str, dict[int, int]] = {}
         self._commits = 0
 
     def load(self, table: Mapping[str, Mapping[int, int]], version: VersionOfFile | None) -> None:
@@ -81,7 +81,7 @@ class ConsumerOffsetManager:
     def forget(self, group: str, topic: str, queue_id: int) -> None:
         """Remove the committed offset and the pending reset of one queue."""
         key = f"{topic}@{group}"
-        for table in (self.table, self._resets):
+        for table in (self.table, self.resets):
             queues = table.get(key)
             if queues is not None and queues.pop(queue_id, None) is not None:
                 self.changed = True
@@ -91,8 +91,8 @@ class ConsumerOffsetManager:
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """Return the pending reset, else the committed offset, else :data:`NOT_FOUND`."""
         key = f"{topic}@{group}"
-        if self._resets:
-            reset = self._resets.get(key, {}).get(queue_id)
+        if self.resets:
+            reset = self.resets.get(key, {}).get(queue_id)
             if reset is not None:
                 return reset
         queues = self.table.get(key)
@@ -118,23 +118,23 @@ class ConsumerOffsetManager:
         """Set the committed offset and keep the reset pending until the queue's next pull."""
         key = f"{topic}@{group}"
         self.commit(group, topic, queue_id, queue_offset)
-        self._resets.setdefault(key, {})[queue_id] = queue_offset
+        self.resets.setdefault(key, {})[queue_id] = queue_offset
 
     def reset_pending(self, group: str, topic: str, queue_id: int) -> bool:
         """Return True while a reset of that queue is pending."""
-        return bool(self._resets) and queue_id in self._resets.get(f"{topic}@{group}", ())
+        return bool(self.resets) and queue_id in self.resets.get(f"{topic}@{group}", ())
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Remove and return the pending reset of a queue, None if it has none."""
-        if not self._resets:
+        if not self.resets:
             return None
         key = f"{topic}@{group}"
-        queues = self._resets.get(key)
+        queues = self.resets.get(key)
         if queues is None:
             return None
         queue_offset = queues.pop(queue_id, None)
         if not queues:
-            del self._resets[key]
+            del self.resets[key]
         return queue_offset
 
     def topics_of(self, group: str) -> list[str]:
@@ -179,5 +179,5 @@ class ConsumerOffsetManager:
         for key in keys:
             del self.table[key]
             self._pulled.pop(key, None)
-            self._resets.pop(key, None)
+            self.resets.pop(key, None)
             self.changed = True

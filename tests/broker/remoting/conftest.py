@@ -22,7 +22,8 @@ def clock() -> ManualClock:
 @pytest.fixture
 def attach(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Connection, FakeTransport]]:
     """Give an endpoint a connection over a FakeTransport; no request takes time."""
-    monkeypatch.setattr("broker.remoting.connection.monotonic_s", lambda: 0.0)
+    for module in ("connection", "direct"):
+        monkeypatch.setattr(f"broker.remoting.{module}.monotonic_s", lambda: 0.0)
 
     def attach(endpoint: Endpoint, peer: tuple = ("127.0.0.1", 50000), dialled: str = "") -> Any:
         connection = Connection(endpoint, dialled)

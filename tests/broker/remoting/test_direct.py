@@ -159,7 +159,8 @@ def test_requests_that_wait_come_first(run) -> None:
 def test_an_iteration_without_time_left_defers_the_request(run, monkeypatch) -> None:
     async def check(server: Direct) -> None:
         server.endpoint.share.begin(0.0)
-        monkeypatch.setattr("broker.remoting.connection.monotonic_s", lambda: 99.0)
+        for module in ("connection", "direct"):
+            monkeypatch.setattr(f"broker.remoting.{module}.monotonic_s", lambda: 99.0)
         server.connection.data_received(frame(1))
         assert server.headers == []
         assert server.connection.yielding
@@ -206,9 +207,7 @@ def test_a_slow_request_is_reported(run, monkeypatch) -> None:
     async def check(server: Direct) -> None:
         slow: list[tuple[int, float]] = []
         server.endpoint.on_slow = lambda code, ms: slow.append((code, ms))
-        monkeypatch.setattr(
-            "broker.remoting.connection.monotonic_s", lambda: 5.0 * len(server.headers)
-        )
+        monkeypatch.setattr("broker.remoting.direct.monotonic_s", lambda: 5.0 * len(server.headers))
         assert await server.receive(frame(1)) == [(1, "direct")]
         assert slow == [(PULL, 5_000.0)]
 

@@ -163,6 +163,22 @@ class TestOrdinaryReads:
             assert ordinary(store, "TopicA", 0, number) == [b"%d" % n for n in range(number)]
         mapping[unit] = before
 
+    @pytest.mark.parametrize("size", [0, -1, -50, -(2**31)])
+    @pytest.mark.parametrize("number", range(4))
+    @pytest.mark.parametrize("topics", ["A", "AB"])
+    def test_a_unit_without_a_size_is_left(self, stores, inner, ordinary, topics, number, size):
+        store = stores.start()
+        for _ in range(4):
+            for topic in topics:
+                store.put_message(inner(topic))
+        mapping = store.queue_table.find("A", 0).files.files[0].mapping
+        place = slice(20 * number + 8, 20 * number + 12)
+        before = mapping[place]
+        mapping[place] = size.to_bytes(4, "big", signed=True)
+        ordinary(store, "A", 0, 0)  # chooses slices or copies
+        assert store.get_ordinary("A", 0, 0, 4) is None
+        mapping[place] = before
+
     def test_batch_queues_are_left(self, stores, inner, ordinary):
         store = stores.start()
         store.queue_table.set_batch_topics(["Bulk"])
