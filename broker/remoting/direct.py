@@ -14,13 +14,16 @@ leaves is decoded again there.
 
 import time
 from collections.abc import Callable, Sized
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
 
 from broker.remoting.ingest import TurnReads
 from broker.remoting.lag import LAG_LIMIT_S
 from broker.remoting.lane import Lane, ServingShare, Waiting
 from broker.remoting.limits import FLUSH_BYTES
 from broker.remoting.protocol.framing import PREFIX, FrameDecoder
+from broker.remoting.protocol.header.fields import Int32
 from broker.remoting.protocol.rpc import Access
 
 monotonic_s = time.monotonic
@@ -30,6 +33,24 @@ DIRECT_BYTES: Final = 4096
 
 DIRECT_START: Final = slice(8, 19)
 """Where a frame has the start of a JSON header whose code has two digits."""
+
+
+class DirectHeader(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    rename={"ext_fields": "extFields", "serialize_type": "serializeTypeCurrentRPC"},
+):
+    """The JSON header of a direct request; subclasses add ``code`` and ``ext_fields``."""
+
+    opaque: Int32
+    flag: Literal[0] = 0
+    language: str | int | None = None
+    version: Int32 = 0
+    remark: str | None = None
+    serialize_type: str | None = None
 
 
 class _Endpoint(Protocol):

@@ -268,9 +268,10 @@ def _reply_header(code: bytes, ext: bytes, opaque: bytes, remark: bytes) -> byte
 _REPLY = _reply_header(b"%d", b"%b", b"%d", b"%b")
 
 
-def reply_format(code: int, ext_format: bytes, remark_json: bytes) -> bytes:
+def reply_format(code: int, ext_format: bytes, remark_json: bytes = b"") -> bytes:
     """Return the format of a header of :func:`encode_reply_json`; the last value is the opaque."""
-    return _reply_header(b"%d" % code, ext_format, b"%d", b',"remark":' + remark_json)
+    remark = b',"remark":' + remark_json if remark_json else b""
+    return _reply_header(b"%d" % code, ext_format, b"%d", remark)
 
 
 def encode_reply_json(

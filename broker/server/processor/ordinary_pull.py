@@ -14,10 +14,10 @@ import msgspec
 from broker.common.subscription import is_tag_type
 from broker.common.sysflag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION
 from broker.common.topic import PERM_READ
+from broker.remoting.direct import DirectHeader
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.framing import PREFIX, reply_format
 from broker.remoting.protocol.header.consumer.pull import PullMessageRequestHeader
-from broker.remoting.protocol.header.fields import Int32
 from broker.server.processor.pull import REMARKS, REPLY
 from broker.server.processor.send.batch_records import is_batch_topic
 from broker.store.results import GetMessageStatus
@@ -38,23 +38,11 @@ class _Fields(
     oway: None = None
 
 
-class _Request(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    forbid_unknown_fields=True,
-    rename={"ext_fields": "extFields", "serialize_type": "serializeTypeCurrentRPC"},
-):
+class _Request(DirectHeader, frozen=True, kw_only=True, gc=False):
     """The JSON header of an ordinary pull."""
 
     code: Literal[11]
-    opaque: Int32
     ext_fields: _Fields
-    flag: Literal[0] = 0
-    language: str | int | None = None
-    version: Int32 = 0
-    remark: str | None = None
-    serialize_type: str | None = None
 
 
 _ALL: Final = ("*", None, "")

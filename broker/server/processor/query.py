@@ -3,13 +3,16 @@
 **Source:** RocketMQ QueryMessageProcessor.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from broker.remoting.direct import DirectAnswer
+import msgspec
+
+from broker.common.java import INT32_MAX, INT32_MIN, parse_number
+from broker.remoting.direct import DirectAnswer, DirectHeader
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
-from broker.remoting.protocol.framing import encode_reply_json
+from broker.remoting.protocol.framing import PREFIX, encode_reply_json, reply_format
 from broker.remoting.protocol.serialize import decode_json_header
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import bad_field, number_field
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 Answer = RemotingCommand | bytes
 
+_INDEX: Final = b'{"indexLastUpdatePhyoffset":"%d","indexLastUpdateTimestamp":"%d"}'
+_FOUND: Final = reply_format(ResponseCode.SUCCESS, _INDEX)
 MAX_QUERY_MESSAGES = 1_000  # per response, whatever the client requests
 MAX_QUERY_BYTES = 4 * 1024 * 1024  # per response, but at least one record; a frame has 16 MiB
 
@@ -37,30 +42,44 @@ def query_message(
         begin, end = number_field(ext, "beginTimestamp"), number_field(ext, "endTimestamp")
     except (KeyError, ValueError) as error:
         return bad_field(request, error)
+    return _answer(context, request.opaque, _KeyRange(topic, key, limit, begin, end))
+
+
+class _KeyRange(NamedTuple):
+    """A query by key: at most so many messages, and their storeTimestamp (ms)."""
+
+    topic: str
+    key: str
+    limit: int
+    begin: int
+    end: int
+
+
+def _answer(context: BrokerContext, opaque: int, asked: _KeyRange) -> bytes:
+    topic, key, limit, begin, end = asked
     if limit <= 0:
-        begin, end = 0, -1  # an empty time range: the store is asked for at least one message
-    result = context.store.query_message(topic, key, max(1, limit), begin, end)
+        begin, end, limit = 0, -1, 1  # an empty time range: the store finds at least one message
+    result = context.store.query_message(topic, key, limit, begin, end)
     records: Sequence[memoryview] = result.buffers
     if len(records) > 1:
         records = _fitting(records)
-    ext_json = b'{"indexLastUpdatePhyoffset":"%d","indexLastUpdateTimestamp":"%d"}' % (
-        result.index_last_update_physical_offset,
-        result.index_last_update_timestamp,
-    )
     size = sum(map(len, records))
+    index = result.index_last_update_physical_offset, result.index_last_update_timestamp
     if not size:
         remark = b'"can not find message, maybe time range not correct"'
         return encode_reply_json(
-            request.opaque, ResponseCode.QUERY_NOT_FOUND, ext_json, remark_json=remark
+            opaque, ResponseCode.QUERY_NOT_FOUND, _INDEX % index, remark_json=remark
         )
-    remark = b""
     if len(records) < len(result.buffers):
         remark = b'"cut to %d of %d messages: narrow the time range"' % (
             len(records),
             len(result.buffers),
         )
-    head = encode_reply_json(request.opaque, 0, ext_json, remark_json=remark, body_size=size)
-    return b"".join((head, *records))
+        head = encode_reply_json(opaque, 0, _INDEX % index, remark_json=remark, body_size=size)
+        return b"".join((head, *records))
+    header = _FOUND % (*index, opaque)
+    length = len(header)
+    return b"".join((PREFIX.pack(4 + length + size, length), header, *records))
 
 
 def _fitting(records: Sequence[memoryview]) -> Sequence[memoryview]:
@@ -88,20 +107,57 @@ def view_message(
     return b"".join((encode_reply_json(request.opaque, 0, b"{}", body_size=len(record)), record))
 
 
+class _KeyFields(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, rename="camel"):
+    """The ext fields of a direct query; numbers as text: msgspec also reads "1e3"."""
+
+    topic: str
+    key: str
+    max_num: str
+    begin_timestamp: str
+    end_timestamp: str
+    bname: str | None = None
+    unique_key_query: str | None = msgspec.field(name="_UNIQUE_KEY_QUERY", default=None)
+
+
+class _KeyQuery(DirectHeader, frozen=True, kw_only=True, gc=False):
+    """The JSON header of a direct query."""
+
+    code: Literal[12]
+    ext_fields: _KeyFields
+
+
+_decode_query: Final = msgspec.json.Decoder(_KeyQuery, strict=False).decode
+
+
 def direct_answers(context: BrokerContext) -> dict[int, DirectAnswer]:
     """Return the handlers of the direct path; refusals are left to the ordinary path."""
 
-    def bound(
-        handler: Callable[[BrokerContext, "Connection", RemotingCommand], Answer],
-    ) -> DirectAnswer:
-        def answer(connection: "Connection", header: bytes) -> bytes | None:
-            request = decode_json_header(header)
-            found = None if request.flag else handler(context, connection, request)
-            return found if type(found) is bytes else None
+    def query(connection: "Connection", header: bytes) -> bytes | None:
+        try:
+            request = _decode_query(header)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        fields = request.ext_fields
+        limit = parse_number(fields.max_num, INT32_MIN, INT32_MAX)
+        begin, end = parse_number(fields.begin_timestamp), parse_number(fields.end_timestamp)
+        if limit is None or begin is None or end is None:
+            return None
+        if fields.unique_key_query == "true":
+            limit = context.config.default_query_max_num
+        elif limit > MAX_QUERY_MESSAGES:
+            limit = MAX_QUERY_MESSAGES
+        return _answer(
+            context, request.opaque, _KeyRange(fields.topic, fields.key, limit, begin, end)
+        )
 
-        return answer
+    def view(connection: "Connection", header: bytes) -> bytes | None:
+        request = decode_json_header(header)
+        if request.flag or request.code != RequestCode.VIEW_MESSAGE_BY_ID:
+            return None
+        found = view_message(context, connection, request)
+        return found if type(found) is bytes else None
 
-    return {code: bound(handler) for code, handler in HANDLERS.items()}
+    return {RequestCode.QUERY_MESSAGE: query, RequestCode.VIEW_MESSAGE_BY_ID: view}
 
 
 HANDLERS = {

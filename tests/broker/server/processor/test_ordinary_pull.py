@@ -3,7 +3,6 @@
 import copy
 import gzip
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from broker.remoting.protocol.framing import FrameDecoder
 from broker.server.client.clients import ClientChannel, ConsumerProfile
 from broker.server.processor.ordinary_pull import OrdinaryPulls
 from tests.support.desk import Desk
+from tests.support.mutated_header import mutated
 
 FIELDS = {
     "bname": "broker-a",
@@ -244,34 +244,14 @@ def test_the_pulls_of_clients_are_ordinary(golden: Path, ready, peer) -> None:
         assert direct(ready, encoded) == ordinary(ready, encoded)
 
 
-def mutated(rng: random.Random, header: bytes) -> bytes:
-    """A header with some bytes or fields changed."""
-    data = bytearray(header)
-    for _ in range(rng.randrange(1, 3)):
-        at = rng.randrange(len(data))
-        kind = rng.randrange(4)
-        if kind == 0:
-            data[at] = rng.choice(b'0123456789-+.eE"\\{}[],: tnf*\x00\xff')
-        elif kind == 1:
-            del data[at : at + rng.randrange(1, 4)]
-        elif kind == 2:
-            data[at:at] = rng.choice((b"0", b"-", b'"', b" ", b"1e1", b",", b"\\u0030", b"null"))
-        else:
-            name = rng.choice([*FIELDS, "lo", "nsd", "maxMsgBytes", "proxyFrowardClientId"])
-            value = rng.choice(
-                ('"1"', "1", "true", '"true"', "null", '"1.0"', '"+1"', '" 1"', '"1_0"')
-            )
-            return bytes(data).replace(
-                b'"extFields":{', b'"extFields":{"%b":%b,' % (name.encode(), value.encode()), 1
-            )
-    return bytes(data)
+NAMES = (*FIELDS, "lo", "nsd", "maxMsgBytes", "proxyFrowardClientId")
 
 
 def test_mutated_headers_have_the_response_of_the_ordinary_path(ready, rng) -> None:
     taken = 0
     for _ in range(3_000):
         offset = rng.randrange(40)
-        header = mutated(rng, header_of({"queueOffset": str(offset), "sysFlag": "4"}))
+        header = mutated(rng, header_of({"queueOffset": str(offset), "sysFlag": "4"}), NAMES)
         found = direct(ready, header)
         if found is not None:
             taken += 1

@@ -1,12 +1,18 @@
 """Looking messages up by key and by physical offset."""
 
+import contextlib
+import gzip
+import json
+
 import pytest
 
 from broker.errors import RemoteProtocolError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
+from broker.remoting.protocol.framing import FrameDecoder
 from broker.remoting.protocol.serialize import encode_json_header
 from broker.server.processor import query as processor
+from tests.support.mutated_header import mutated
 
 
 def query(desk, key: str, *, unique: bool = False, **fields):
@@ -161,3 +167,66 @@ def test_the_offset_of_a_view_is_read_as_java_reads_it(stored, text) -> None:
     answer = stored.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": text})
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert f"header field offset is {text!r}" in answer.remark
+
+
+def ordinary(desk, header: bytes) -> bytes | None:
+    """The response of the ordinary path to a frame with this header, None for a refusal."""
+    size = len(header)
+    frame = (4 + size).to_bytes(4, "big") + size.to_bytes(4, "big") + header
+    (command,) = FrameDecoder().feed(frame)
+    handler = processor.HANDLERS.get(command.code)
+    found = handler(desk.context, desk.connection, command) if handler is not None else None
+    return found if isinstance(found, bytes) else None
+
+
+@pytest.mark.parametrize("code", [RequestCode.QUERY_MESSAGE, RequestCode.VIEW_MESSAGE_BY_ID])
+def test_mutated_headers_have_the_response_of_the_ordinary_path(stored, rng, code) -> None:
+    direct = processor.direct_answers(stored.context)[code]
+    fields = {
+        "topic": "Orders",
+        "key": "all",
+        "maxNum": "2",
+        "beginTimestamp": "0",
+        "endTimestamp": str(2**63 - 1),
+        "offset": str(stored.messages("Orders")[1].physical_offset),
+    }
+    if code == RequestCode.QUERY_MESSAGE:
+        del fields["offset"]
+    names = (*fields, "_UNIQUE_KEY_QUERY", "lo", "nsd", "oway", "unknown")
+    taken = 0
+    for _ in range(2_000):
+        header = mutated(rng, encode_json_header(request(code, fields)), names)
+        with contextlib.suppress(RemoteProtocolError):  # the connection reports it
+            found = direct(stored.connection, header)
+            if found is not None:
+                taken += 1
+                assert found == ordinary(stored, header), header
+    assert taken > 200
+
+
+@pytest.mark.parametrize("unique", [None, "true", "false", "TRUE", ""])
+@pytest.mark.parametrize("count", [-1, 0, 1, 2, 5_000])
+def test_responses_of_the_direct_path(stored, unique, count) -> None:
+    fields = {"topic": "Orders", "key": "all", "maxNum": str(count), "beginTimestamp": "0"}
+    fields["endTimestamp"] = str(2**63 - 1)
+    if unique is not None:
+        fields["_UNIQUE_KEY_QUERY"] = unique
+    header = encode_json_header(request(RequestCode.QUERY_MESSAGE, fields))
+    found = processor.direct_answers(stored.context)[RequestCode.QUERY_MESSAGE](
+        stored.connection, header
+    )
+    assert found == ordinary(stored, header)
+
+
+@pytest.mark.parametrize("peer", ["java-4.9.8", "java-5.3.3", "mqadmin-4.9.8"])
+def test_the_queries_of_clients_are_answered_directly(golden, stored, peer) -> None:
+    direct = processor.direct_answers(stored.context)[RequestCode.QUERY_MESSAGE]
+    with gzip.open(golden / "frames" / f"{peer}.jsonl.gz", "rt") as lines:
+        frames = [json.loads(line) for line in lines]
+    sent = [one for one in frames if one["from"] == "client" and one["code"] == 12]
+    assert sent
+    for one in sent:
+        header = bytes.fromhex(one["hex"])[8:]
+        found = direct(stored.connection, header)
+        assert found is not None
+        assert found == ordinary(stored, header)
