@@ -23,6 +23,7 @@ from broker.remoting.protocol.command import JSON, ROCKETMQ, request
 from broker.remoting.protocol.rpc import RPC
 from broker.remoting.protocol.serialize import encode_header
 from tests.fuzz.hostile_json import bomb_members, hostile_object, hostile_value
+from tests.support.mutated_header import mutated
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "frames"
 
@@ -119,6 +120,7 @@ class FrameSource:
             (30, self._typed),
             (12, self._hostile_header),
             (6, self._binary_header),
+            (10, self._direct),
             (8, self._batch),
             (12, self._json_body),
             (8, self._properties),
@@ -143,6 +145,47 @@ class FrameSource:
         """A request whose fields are those of its header, with values good and bad."""
         code = self._code()
         return self._framed("typed", code, self._fields(code), self._body(code))
+
+    def _direct(self) -> Sample:
+        """A read in the form that is served without a command object, intact or changed."""
+        rng = self._rng
+        topic, last = rng.choice(TOPICS), str(2**63 - 1)
+        code, fields = rng.choice(
+            (
+                (
+                    RequestCode.PULL_MESSAGE,
+                    {
+                        "consumerGroup": rng.choice(GROUPS),
+                        "topic": topic,
+                        "queueId": str(rng.randrange(4)),
+                        "queueOffset": str(rng.randrange(20)),
+                        "maxMsgNums": str(rng.choice((1, 32, 1_000))),
+                        "sysFlag": str(rng.choice((0, 2, 4, 5, 6))),
+                        "commitOffset": str(rng.randrange(20)),
+                        "suspendTimeoutMillis": "100",
+                        "subscription": rng.choice(("*", "a || b")),
+                        "subVersion": "0",
+                        "expressionType": "TAG",
+                    },
+                ),
+                (
+                    RequestCode.QUERY_MESSAGE,
+                    {
+                        "topic": topic,
+                        "key": rng.choice("abc"),
+                        "maxNum": str(rng.choice((1, 64, 5_000))),
+                        "beginTimestamp": "0",
+                        "endTimestamp": last,
+                        "_UNIQUE_KEY_QUERY": rng.choice(("true", "false")),
+                    },
+                ),
+                (RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(rng.randrange(5_000))}),
+            )
+        )
+        header = encode_header(request(code, fields))
+        if rng.random() < 0.6:
+            header = mutated(rng, header, (*fields, "lo", "nsd", "oway", "bname", "unknown"))
+        return Sample("direct", code, _frame(0, header, b""))
 
     def _framed(self, kind: str, code: int, fields: dict[str, str], body: bytes) -> Sample:
         rng = self._rng
