@@ -24,8 +24,19 @@ Answer = RemotingCommand | bytes
 
 _INDEX: Final = b'{"indexLastUpdatePhyoffset":"%d","indexLastUpdateTimestamp":"%d"}'
 _FOUND: Final = reply_format(ResponseCode.SUCCESS, _INDEX)
+_RECORD: Final = reply_format(ResponseCode.SUCCESS, b"{}")
 MAX_QUERY_MESSAGES = 1_000  # per response, whatever the client requests
 MAX_QUERY_BYTES = 4 * 1024 * 1024  # per response, but at least one record; a frame has 16 MiB
+
+
+class _KeyRange(NamedTuple):
+    """A query by key: at most so many messages, and their storeTimestamp (ms)."""
+
+    topic: str
+    key: str
+    limit: int
+    begin: int
+    end: int
 
 
 def query_message(
@@ -43,16 +54,6 @@ def query_message(
     except (KeyError, ValueError) as error:
         return bad_field(request, error)
     return _answer(context, request.opaque, _KeyRange(topic, key, limit, begin, end))
-
-
-class _KeyRange(NamedTuple):
-    """A query by key: at most so many messages, and their storeTimestamp (ms)."""
-
-    topic: str
-    key: str
-    limit: int
-    begin: int
-    end: int
 
 
 def _answer(context: BrokerContext, opaque: int, asked: _KeyRange) -> bytes:
@@ -77,7 +78,10 @@ def _answer(context: BrokerContext, opaque: int, asked: _KeyRange) -> bytes:
         )
         head = encode_reply_json(opaque, 0, _INDEX % index, remark_json=remark, body_size=size)
         return b"".join((head, *records))
-    header = _FOUND % (*index, opaque)
+    return _frame(_FOUND % (*index, opaque), size, *records)
+
+
+def _frame(header: bytes, size: int, *records: memoryview) -> bytes:
     length = len(header)
     return b"".join((PREFIX.pack(4 + length + size, length), header, *records))
 
@@ -104,7 +108,7 @@ def view_message(
     if record is None:
         remark = f"can not find message by the offset, {offset}"
         return response(request, ResponseCode.SYSTEM_ERROR, remark)
-    return b"".join((encode_reply_json(request.opaque, 0, b"{}", body_size=len(record)), record))
+    return _frame(_RECORD % request.opaque, len(record), record)
 
 
 class _KeyFields(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, rename="camel"):
