@@ -231,11 +231,13 @@ class StoreReader:
         count, limit = self._limits(first, max_count, max_bytes)
         if count > known:
             count = known
+        if count < 1:
+            return None
         if self.unchecked_before and first < self.compared_before(queue, start, count):
             return None
         records: list[memoryview] = []
         total, end = _slice(records, units.view[position : position + count * UNIT_SIZE], file)
-        if not 0 < total <= limit:
+        if not total or total > limit:
             return None
         if count < known:
             (following,) = _OFFSET(units.view, position + count * UNIT_SIZE)
@@ -535,29 +537,32 @@ class StoreReader:
 
 
 def _slice(slices: list[memoryview], packed: memoryview, file: MappedFile) -> tuple[int, int]:
-    """Add slices of a file for the records of packed units, in order.
+    """Add slices of a file for the records of packed units, in order; the first is in the file.
 
     Returns their bytes and the physical offset after the last one; 0 bytes if a record is not in
-    the file, or not after the one before.
+    the file, or not after the one before, or too short.
     """
-    view, base = file.view, file.start
-    begin = end = -1  # records that are not in slices
-    total = 0
-    for offset, size in _PLACES(packed):
+    view, base, append = file.view, file.start, slices.append
+    places = _PLACES(packed)
+    offset, total = next(places)
+    begin = offset - base  # records that are not in slices
+    end = begin + total
+    if total < RECORD_LEAST:
+        return 0, 0
+    for offset, size in places:
         position = offset - base
         if position != end:
-            if begin >= 0:
-                if not begin < end <= position:  # a filler unit, or no size
-                    return 0, 0
-                slices.append(view[begin:end])
+            if position < end:  # a filler unit
+                return 0, 0
+            append(view[begin:end])
             begin = position
-        elif size < 1:
+        if size < RECORD_LEAST:
             return 0, 0
         end = position + size
         total += size
-    if not 0 <= begin < end <= file.written:
+    if end > file.written:
         return 0, 0
-    slices.append(view[begin:end])
+    append(view[begin:end])
     return total, base + end
 
 
