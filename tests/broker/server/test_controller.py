@@ -209,6 +209,7 @@ def test_pulls_and_queries_take_the_direct_path_on_a_master(world, run, monkeypa
         async with world() as it:
             peer = it.peer()
             await peer.send()
+            assert (await peer.pull()).code == 0  # its group is created: not on the direct path
             assert (await peer.pull()).code == 0
             assert (await peer.pull()).code == 0
             ext = {"topic": "Orders", "key": "none", "maxNum": 1}
