@@ -59,7 +59,6 @@ class _Endpoint(Protocol):
     authorize: Any
     reads: TurnReads
     share: ServingShare
-
     turn_end: Callable[[], None] | None
 
     def slow(self, code: int, seconds: float) -> None: ...

@@ -62,6 +62,8 @@ class StoreReader:
     records are compared with their position when a pull reads them first.
     ``damaged``: damaged regions of the log, (start, end) physical offsets, hidden from readers.
     The list is shared with the store's manifest, which recovery fills.
+    ``in_memory``: maximum messages and bytes of a pull that starts at most ``memory_bytes`` before
+    the end of the log.
     """
 
     def __init__(

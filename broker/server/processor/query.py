@@ -59,7 +59,7 @@ def query_message(
 def _answer(context: BrokerContext, opaque: int, asked: _KeyRange) -> bytes:
     topic, key, limit, begin, end = asked
     if limit <= 0:
-        begin, end, limit = 0, -1, 1  # an empty time range: the store finds at least one message
+        begin, end, limit = 0, -1, 1  # an empty time range: 1 is the least limit of the store
     result = context.store.query_message(topic, key, limit, begin, end)
     records: Sequence[memoryview] = result.buffers
     if len(records) > 1:

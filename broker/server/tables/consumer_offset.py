@@ -30,8 +30,9 @@ def offset_key(topic: str, group: str) -> str:
 class ConsumerOffsetManager:
     """Committed, pulled and pending offsets of every group.
 
-    ``changed`` is True when the committed offsets must be written; a write clears it. Without a
-    ``writer`` the tables are in memory only.
+    ``changed`` is True when the committed offsets must be written; a write clears it. ``resets``
+    are the pending ones, by key and queue id; mostly none. Without a ``writer`` the tables are in
+    memory only.
     """
 
     def __init__(self, clock: Clock) -> None:

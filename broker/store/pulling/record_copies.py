@@ -2,6 +2,9 @@
 
 The records of one message queue are spread over the log, 32 of them in a pull. A loop of Python
 makes a slice of each one (0.2 us), which are then joined; the compiled one copies all in 2 us.
+
+Units and records are found in :meth:`RecordCopies.read`, not by the reader: a pull evicts Python's
+code and objects from the cache, so that one call and one tuple more took 1.6 of 35 us.
 """
 
 from typing import Any, Final, Protocol
