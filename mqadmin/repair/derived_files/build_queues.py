@@ -215,6 +215,10 @@ class BuildTable:
         """Return True: records of every topic may be dispatched to LMQs."""
         return True
 
+    def is_known(self, topic: bytes, queue_id: int) -> bool:
+        """Whether the queue is rebuilt."""
+        return (topic, queue_id) in self.queues
+
     def lacks(self, key: tuple[bytes, int], queue_offset: int, physical_offset: int) -> None:
         """Ignore records of a queue that is not rebuilt."""
 

@@ -224,13 +224,34 @@ def test_records_of_queues_that_are_not_rebuilt_are_ignored(tmp_path: Path) -> N
     assert not (table.root / "consumequeue/TopicA/0").exists()
 
 
+@pytest.mark.parametrize("rebuilt", [True, False])
+def test_a_light_message_queue_of_a_deleted_topic_is_rebuilt_only_if_it_is_wanted(
+    tmp_path: Path, rebuilt: bool
+) -> None:
+    store = MadeStore(tmp_path / "store")
+    light = "%LMQ%a"
+    store.put("Gone", properties={"INNER_MULTI_DISPATCH": light, "INNER_MULTI_QUEUE_OFFSET": "0"})
+    end = store.end
+    store.put("TopicA")
+    keys = {KEY, (light, 0)} if rebuilt else {KEY}
+    table = build(store, keys, deleted={b"Gone": end})
+    assert written(table).keys() == {0}
+    if rebuilt:
+        assert written(table, (light, 0)).keys() == {0}
+    else:
+        assert not (table.root / "consumequeue" / light).exists()
+
+
 def build(store: MadeStore, keys: set[tuple[str, int]], **given: object) -> BuildTable:
     """Rebuild queues of a made store next to it, with 10 units in a file."""
     store.write()
     output = Output(store.root.parent / "out")
     batch_topics = given.get("batch_topics", set())
     assert isinstance(batch_topics, set)
-    table = BuildTable(output, keys, batch_topics, (FILE_UNITS * UNIT_SIZE, 4 * BATCH_UNIT_SIZE))
+    deleted = given.get("deleted")
+    assert deleted is None or isinstance(deleted, dict)
+    sizes = FILE_UNITS * UNIT_SIZE, 4 * BATCH_UNIT_SIZE
+    table = BuildTable(output, keys, batch_topics, sizes, deleted)
     directory = StoreDirectory(store.root)
     old = OldUnits(directory)
     levels = given.get("levels")
