@@ -156,6 +156,7 @@ class DirectRequest:
         if connection.out_bytes >= FLUSH_BYTES:
             connection.flush()
         if connection.out:
+            share.direct += 1
             share.write(connection, connection.out_bytes)
         if endpoint.turn_end is not None:
             endpoint.turn()

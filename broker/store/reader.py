@@ -7,7 +7,6 @@ Records are returned as slices of the mapped files; they are neither decoded nor
 
 import os
 from collections.abc import Callable
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from broker.message.record import peek_properties
@@ -20,14 +19,13 @@ from broker.store.faults.unit_mismatches import MAX_REGIONS, UnitMismatches
 from broker.store.format.commitlog import RECORD_LEAST, own_extent
 from broker.store.format.consumequeue import (
     PRE_BLANK_SIZE,
-    UNIT,
     UNIT_SIZE,
     ConsumeQueueExtUnit,
     is_ext_address,
 )
 from broker.store.format.indexfile import topic_prefix
 from broker.store.index.index_service import IndexService
-from broker.store.logfile.mapped_file import MappedFile
+from broker.store.pulling.record_slices import Records, RecordSlices
 from broker.store.results import (
     ConsumeQueueUnitView,
     GetMessageResult,
@@ -42,16 +40,12 @@ if TYPE_CHECKING:
 _SCAN_BYTES: Final = 16_000
 _QUERY_ROUNDS: Final = 3
 _MAX_BYTES: Final = 128 << 20
-_OFFSET: Final = UNIT.packer("physicalOffset").unpack_from
-_PLACE: Final = UNIT.packer("physicalOffset", "size")
-_PLACES: Final = Struct(f"{_PLACE.format}{UNIT_SIZE - _PLACE.size}x").iter_unpack
 _NO_DATA: Final = memoryview(b"")
 
 _S = GetMessageStatus
 # Code of a unit that the extension unit has excluded; no tags code is that large.
 _SKIPPED: Final = 1 << 40
 Matchers = tuple[Callable[[int], bool] | None, Callable[[bytes], bool] | None]
-Collected = tuple[int, int, list[memoryview], ConsumeQueue]
 ExtMatcher = Callable[[ConsumeQueueExtUnit], bool]
 
 
@@ -91,6 +85,7 @@ class StoreReader:
             config.max_transfer_count_on_message_in_disk,
             min(config.max_transfer_bytes_on_message_in_disk, _MAX_BYTES),
         )
+        self._slices = RecordSlices(self)
         self.memory_bytes = memory * config.access_message_in_memory_max_ratio // 100
 
     def get_message(
@@ -137,13 +132,13 @@ class StoreReader:
                     self._collect_ext(result, queue, limits, (matcher, record_matcher), ext_matcher)
                 else:
                     filtered = matcher or record_matcher
-                    if filtered is None:
-                        found = self._collect_all(queue, queue_offset, limits)
+                    if filtered is None and not self.damaged:
+                        found = self._slices.read(queue, queue_offset, max_count, max_bytes)
                         if found is not None:
-                            (count, total, result.buffers, _), end = found
+                            count, result.total_bytes, result.buffers, _ = found
                             result.next_begin_offset = queue_offset + count
-                            result.message_count, result.total_bytes = count, total
-                            self._set_found(result, self.log.max_offset - end)
+                            result.message_count = count
+                            self._set_found(result, self.log.max_offset - self._slices.end)
                             return result
                     units = self._units(result, queue, max_count, filtered)
                     self._collect(result, queue, units, limits, (matcher, record_matcher))
@@ -152,7 +147,7 @@ class StoreReader:
 
     def get_ordinary(
         self, topic: str, queue_id: int, queue_offset: int, max_count: int
-    ) -> Collected | None:
+    ) -> Records | None:
         """Messages of a queue without a filter; None if there is none, or one is unusual.
 
         Returns number of messages, their bytes, the records, and the queue. The records are valid
@@ -168,8 +163,7 @@ class StoreReader:
             found = self.copies.read(queue, queue_offset, max_count)
             if found is not None:
                 return found
-        collected = self._collect_all(queue, queue_offset, (max_count, 0))
-        return collected[0] if collected is not None else None
+        return self._slices.read(queue, queue_offset, max_count)
 
     def _units(
         self, result: GetMessageResult, queue: ConsumeQueue, max_count: int, filtered: object
@@ -214,42 +208,6 @@ class StoreReader:
             units.append((unit[0], unit[1], _SKIPPED if skipped else 0))
         self._collect(result, queue, units, limits, (_SKIPPED.__ne__, record_matcher))
 
-    def _collect_all(
-        self, queue: ConsumeQueue, start: int, limits: tuple[int, int]
-    ) -> tuple[Collected, int] | None:
-        """As :meth:`_collect` without a filter; None if a unit is unusual.
-
-        In most pulls all records are in one file, intact, and within the limits. Returns the
-        result of :meth:`get_ordinary`, and the physical offset after the last record.
-        """
-        max_count, max_bytes = limits
-        units, position, known = queue.mapped(start, max_count + 1)
-        if units is None or self.damaged:
-            return None
-        (first,) = _OFFSET(units.view, position)
-        file = self.log.files.find(first)
-        if file is None:
-            return None
-        count, limit = self._limits(first, max_count, max_bytes)
-        if count > known:
-            count = known
-        if count < 1:
-            return None
-        if self.unchecked_before and first < self.compared_before(queue, start, count):
-            return None
-        records: list[memoryview] = []
-        total, end = _slice(records, units.view[position : position + count * UNIT_SIZE], file)
-        if not total or total > limit:
-            return None
-        if count < known:
-            (following,) = _OFFSET(units.view, position + count * UNIT_SIZE)
-        else:
-            unit = queue.unit(start + count)
-            following = unit[0] if unit is not None else end
-        if following < end:  # a filler unit
-            return None
-        return (count, total, records, queue), end
-
     def _collect(
         self,
         result: GetMessageResult,
@@ -264,7 +222,7 @@ class StoreReader:
             return
         matcher, record_matcher = matchers
         start, damaged, buffers = result.next_begin_offset, self.damaged, result.buffers
-        max_count, max_bytes = self._limits(units[0][0], *limits)
+        max_count, max_bytes = self.limits(units[0][0], *limits)
         log, log_min = self.log, self.log.min_offset
         unchecked_before = self.compared_before(queue, start, len(units))
         # base to data_end: data of the current file; run_start to run_end: records not in buffers.
@@ -347,7 +305,7 @@ class StoreReader:
         for unit in queue.read_batches(start, max(_SCAN_BYTES // UNIT_SIZE, max_count)):
             physical_offset, size, code, _, base, number = unit[:6]
             if first:
-                max_count, max_bytes = self._limits(physical_offset, max_count, max_bytes)
+                max_count, max_bytes = self.limits(physical_offset, max_count, max_bytes)
                 first = False
             full = result.message_count + number > max_count
             if result.total_bytes and (full or result.total_bytes + size > max_bytes):
@@ -384,7 +342,7 @@ class StoreReader:
         unit = queue.unit(queue_offset) if queue is not None else None
         return unit is not None and self.log.max_offset - unit[0] > self.memory_bytes
 
-    def _limits(self, physical_offset: int, max_count: int, max_bytes: int) -> tuple[int, int]:
+    def limits(self, physical_offset: int, max_count: int, max_bytes: int) -> tuple[int, int]:
         """Maximum messages and bytes of a pull whose first record is at ``physical_offset``.
 
         Smaller if the record is so far from the end of the log that it is probably not in memory.
@@ -536,36 +494,6 @@ class StoreReader:
             for topic in self._queues.topics.values()
             if topic.queues
         }
-
-
-def _slice(slices: list[memoryview], packed: memoryview, file: MappedFile) -> tuple[int, int]:
-    """Add slices of a file for the records of packed units, in order; the first is in the file.
-
-    Returns their bytes and the physical offset after the last one; 0 bytes if a record is not in
-    the file, or not after the one before, or too short.
-    """
-    view, base, append = file.view, file.start, slices.append
-    places = _PLACES(packed)
-    offset, total = next(places)
-    begin = offset - base  # records that are not in slices
-    end = begin + total
-    if total < RECORD_LEAST:
-        return 0, 0
-    for offset, size in places:
-        position = offset - base
-        if position != end:
-            if position < end:  # a filler unit
-                return 0, 0
-            append(view[begin:end])
-            begin = position
-        if size < RECORD_LEAST:
-            return 0, 0
-        end = position + size
-        total += size
-    if end > file.written:
-        return 0, 0
-    append(view[begin:end])
-    return total, base + end
 
 
 def _differs(view: memoryview, position: int, size: int, physical_offset: int) -> bool:

@@ -102,8 +102,9 @@ class OrdinaryPulls:
         count, size, records, queue = found
         if fields.sys_flag & PULL_COMMIT_OFFSET and fields.commit_offset >= 0:
             offsets.commit(name, fields.topic, fields.queue_id, fields.commit_offset)
-        offsets.note_pull(name, fields.topic, fields.queue_id, start + count)
-        pulls.count(fields.topic, name, count, size)
+        key = f"{fields.topic}@{name}"
+        offsets.note_pull(key, fields.queue_id, start + count)
+        pulls.count(key, count, size)
         head = _FOUND % (
             group.group_sys_flag,
             queue.max_offset,

@@ -245,7 +245,8 @@ class PullMessageProcessor:
             # commit offset may be older than the committed one. A reset replaces it.
             if moved is None and header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
                 offsets.commit(name, header.topic, header.queue_id, header.commit_offset)
-            offsets.note_pull(name, header.topic, header.queue_id, result.next_begin_offset)
+            key = f"{header.topic}@{name}"
+            offsets.note_pull(key, header.queue_id, result.next_begin_offset)
         code = CODES.get(result.status)
         if code is None:
             # The queue is missing or empty. As in Java, only a pull from offset 0 may be suspended;
@@ -261,7 +262,8 @@ class PullMessageProcessor:
         if code == 0 and request.version < VERSION_THAT_UNWRAPS and is_batch_topic(topic):
             return self._reply_unwrapped(request, result, group, topic)
         if segment is not None:
-            self.count(topic.topic_name, group.group_name, result.message_count, result.total_bytes)
+            key = f"{topic.topic_name}@{group.group_name}"
+            self.count(key, result.message_count, result.total_bytes)
             return reply_shown(request, segment, result, code)
         return self._reply(request, result, code, group, topic)
 
@@ -315,7 +317,8 @@ class PullMessageProcessor:
         )
         if not size:
             return head
-        self.count(topic.topic_name, group.group_name, result.message_count, result.total_bytes)
+        key = f"{topic.topic_name}@{group.group_name}"
+        self.count(key, result.message_count, result.total_bytes)
         if config.disable_consume_if_consumer_read_slowly:
             self._context.slow_consumers.note(group.group_name, result.behind_bytes)
         if result.suggest_slave and config.cold_data_flow_control_enable:
@@ -332,9 +335,8 @@ class PullMessageProcessor:
         """
         return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
 
-    def count(self, topic: str, group: str, messages: int, size: int) -> None:
-        """Add the messages of a response to the statistics."""
-        key = f"{topic}@{group}"
+    def count(self, key: str, messages: int, size: int) -> None:
+        """Add the messages of a response to the statistics of ``topic@group``."""
         counters = self._counters.get(key)
         stats = self._context.stats
         if counters is None:

@@ -103,9 +103,8 @@ class ConsumerOffsetManager:
         """Return queue id → committed offset of one topic; empty if none was committed."""
         return dict(self.table.get(f"{topic}@{group}", {}))
 
-    def note_pull(self, group: str, topic: str, queue_id: int, next_offset: int) -> None:
-        """Record the next offset after a pull; reported as pullOffset."""
-        key = f"{topic}@{group}"
+    def note_pull(self, key: str, queue_id: int, next_offset: int) -> None:
+        """Record the next offset after a pull of ``topic@group``; reported as pullOffset."""
         queues = self._pulled.get(key)
         if queues is None:
             queues = self._pulled[key] = {}

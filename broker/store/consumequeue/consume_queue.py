@@ -80,12 +80,12 @@ class ConsumeQueue:
 
     ``max_offset`` is the queue offset after the last unit, ``min_offset`` the queue offset of the
     first message still in the log, ``max_physical_offset`` the end of the last unit's record (-1:
-    none). From queue offset ``room`` on, a put must call :meth:`ensure_capacity` first.
+    none). From queue offset ``reserved_offset`` on, a put must call :meth:`ensure_capacity` first.
+    ``file`` is the current file, which gets the next unit, or None.
     """
 
     __slots__ = (
         "_clears",
-        "_file",
         "_flushed",
         "_limit",
         "_on_dirty",
@@ -94,6 +94,7 @@ class ConsumeQueue:
         "checked",
         "dirty",
         "ext",
+        "file",
         "files",
         "max_offset",
         "max_physical_offset",
@@ -132,7 +133,7 @@ class ConsumeQueue:
         self.ext: ConsumeQueueExt | None = None
         self._on_dirty = on_dirty
         self._size = files.file_size
-        self._file: MappedFile | None = None
+        self.file: MappedFile | None = None
         # In the current file: position of the next unit, and end of the space reserved for units.
         self._position = self._limit = self._size
 
@@ -189,7 +190,7 @@ class ConsumeQueue:
             if not self._place(queue_offset, (physical_offset, size, tags_code)):
                 return False
             position = self._position
-        file = self._file
+        file = self.file
         assert file is not None
         _PACK_INTO(file.mapping, position, physical_offset, size, tags_code)
         self._position = position + UNIT_SIZE
@@ -223,7 +224,7 @@ class ConsumeQueue:
         if left <= 0 or queue_offset < 0:
             return None, 0, 0
         start = queue_offset * UNIT_SIZE
-        file = self._file
+        file = self.file
         if file is None or start < file.start:
             file = self.files.find(start)
             if file is None:
@@ -453,7 +454,7 @@ class ConsumeQueue:
 
     def close(self) -> None:
         """Close the files."""
-        self._file = None
+        self.file = None
         self._position = self._limit = self._size
         self.files.close()
         if self.ext is not None:
@@ -521,7 +522,7 @@ class ConsumeQueue:
         """
         if self._position == self._size:
             self._next_file()
-        file = self._file
+        file = self.file
         assert file is not None
         if self._position >= self._limit:
             file.reserve_ahead(min(self._position + size, self._size))
@@ -550,13 +551,13 @@ class ConsumeQueue:
         files = self.files
         end = self.max_offset * UNIT_SIZE
         file = files.find(end) or files.create(end // self._size * self._size)
-        if self._file is not None:
-            self._file.written = self._size
+        if self.file is not None:
+            self.file.written = self._size
         self._enter_file(file)
 
     def _enter_file(self, file: MappedFile) -> None:
         """Make ``file`` the current one, which gets the next unit; that unit reserves its space."""
-        self._file = file
+        self.file = file
         self._position = file.written = self.max_offset * UNIT_SIZE - file.start
         self._limit = 0
 
@@ -564,12 +565,12 @@ class ConsumeQueue:
         """Make ``queue_offset`` the end: set current file, position and end of the last record."""
         files = self.files.files
         self.max_offset = self.next_offset = queue_offset
-        self._file = None
+        self.file = None
         self._position = self._limit = self._size
         end = queue_offset * UNIT_SIZE
         file = self.files.find(end)
         if file is not None:
-            self._file = file
+            self.file = file
             self._position = end - file.start
             self._limit = 0  # the next put reserves space
         for file in files:

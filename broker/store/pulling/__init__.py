@@ -1,1 +1,1 @@
-"""Ordinary pulls with the extra ``fast``: a compiled loop copies the records of a pull."""
+"""Ordinary pulls: the records of consecutive units, in slices of the log or copied."""

@@ -7,15 +7,15 @@ Units and records are found in :meth:`RecordCopies.read`, not by the reader: a p
 code and objects from the cache, so that one call and one tuple more took 1.6 of 35 us.
 """
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
-from broker.store.commitlog import CommitLog
 from broker.store.consumequeue.consume_queue import ConsumeQueue
 from broker.store.format.consumequeue import UNIT
 from broker.store.logfile.mapped_file import MappedFile
 from broker.store.pulling.kernels import collect
+from broker.store.pulling.record_slices import Reader, Records
 
 OUT_BYTES: Final = 256 * 1024
 """Pulls of more bytes are collected by the loop of Python."""
@@ -30,21 +30,10 @@ def _octets(file: MappedFile) -> Any:
     return octets
 
 
-class _Reader(Protocol):
-    """The side of :class:`broker.store.reader.StoreReader` that copies use."""
-
-    in_memory: tuple[int, int]
-    log: CommitLog
-    memory_bytes: int
-    unchecked_before: int
-
-    def compared_before(self, queue: ConsumeQueue, start: int, count: int) -> int: ...
-
-
 class RecordCopies:
     """The buffer of copied records; one instance per reader, used from its event loop."""
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._log = reader.log
         self._most, max_bytes = reader.in_memory
@@ -53,9 +42,7 @@ class RecordCopies:
         self._copied = memoryview(self._out.data)
         self._file: MappedFile | None = None  # that of the last read
 
-    def read(
-        self, queue: ConsumeQueue, start: int, most: int
-    ) -> tuple[int, int, list[memoryview], ConsumeQueue] | None:
+    def read(self, queue: ConsumeQueue, start: int, most: int) -> Records | None:
         """Read at most so many messages from queue offset ``start`` on; None: one is unusual.
 
         The records are valid until the next call.

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from broker.remoting.lane import Lane, ServingShare
-from broker.remoting.limits import UNWRITTEN_BYTES, LaneLimits
+from broker.remoting.limits import LOOP_WAITED_S, UNWRITTEN_BYTES, WRITES_AT_ONCE, LaneLimits
 
 
 def lane(concurrency: int = 1, queue_limit: int = 2, wait_ms: int = 200) -> Lane[str]:
@@ -120,6 +120,58 @@ def test_responses_are_written_before_the_end_of_the_iteration_when_they_are_lar
     for call in calls:
         call()
     assert order == ["a wrote", "b wrote", "c wrote"]
+
+
+class Iterations:
+    """The iterations of a loop in which peers ask direct requests; a clock that is set."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+        self.order: list[str] = []
+        self.now_s = 1.0
+        self.share = ServingShare(self.calls.append, lambda: self.now_s)
+
+    def run(self, names: str, size: int = 1) -> str:
+        """Answer these peers in one iteration; return those written to at its end."""
+        if names:
+            self.share.begin(self.now_s)
+        for name in names:
+            self.share.direct += 1
+            self.share.write(Writer(name, self.order), size)
+        due, self.calls[:] = self.calls.copy(), []
+        for call in due:
+            call()
+        written = "".join(text[0] for text in self.order)
+        self.order.clear()
+        return written
+
+
+def test_responses_to_direct_requests_are_written_after_one_more_iteration() -> None:
+    loop = Iterations()
+    assert [loop.run(names) for names in ("ab", "cd", "ab", "", "")] == ["", "abcd", "", "ab", ""]
+    assert not loop.calls
+
+
+def test_the_response_to_one_direct_request_is_written_at_once() -> None:
+    loop = Iterations()
+    assert [loop.run(names) for names in ("a", "b", "a")] == ["a", "b", "a"]
+
+
+def test_large_responses_to_direct_requests_are_written_as_all_others() -> None:
+    loop = Iterations()
+    assert [loop.run(names, UNWRITTEN_BYTES // 2) for names in ("abc", "ab")] == ["abc", ""]
+    assert loop.run("c", UNWRITTEN_BYTES // 2) == "abc"
+    assert loop.run("ab", 1) == ""
+
+
+def test_no_response_waits_after_the_loop_had_to_wait_for_a_request() -> None:
+    loop = Iterations()
+    assert [loop.run(names) for names in ("ab", "cd")] == ["", "abcd"]
+    loop.now_s += LOOP_WAITED_S / 2
+    assert [loop.run(names) for names in ("ab", "cd")] == ["", "abcd"]
+    loop.now_s += LOOP_WAITED_S * 2
+    assert [loop.run("ab") for _ in range(WRITES_AT_ONCE)] == ["ab"] * WRITES_AT_ONCE
+    assert [loop.run(names) for names in ("ab", "cd")] == ["", "abcd"]
 
 
 def test_frames_queued_outside_of_requests_are_written_once_in_the_next_iteration() -> None:

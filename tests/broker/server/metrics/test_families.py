@@ -213,7 +213,7 @@ def test_the_lag_of_an_online_group_is_in_messages_and_milliseconds(desk: Desk) 
         desk.send()
         desk.advance(1_000)
     assert desk.pull(queue_offset=1).code == 0
-    desk.context.offsets.note_pull("G1", "Orders", 0, 2)
+    desk.context.offsets.note_pull("Orders@G1", 0, 2)
     assert lag_of(desk) == {
         "rocketmq_consumer_lag_messages": 3,
         "rocketmq_consumer_lag_latency_milliseconds": 3_000,

@@ -103,7 +103,7 @@ def test_deleted_topic_and_group_are_forgotten(offsets) -> None:
     for group in ("G", "H"):
         for topic in ("T", "U"):
             offsets.commit(group, topic, 0, 1)
-            offsets.note_pull(group, topic, 0, 1)
+            offsets.note_pull(f"{topic}@{group}", 0, 1)
             offsets.reset(group, topic, 0, 1)
     offsets.changed = False
     offsets.remove_topic("T")

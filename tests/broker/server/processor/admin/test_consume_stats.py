@@ -20,7 +20,7 @@ def behind(desk):
         desk.send()
         desk.clock.advance(1000)
     desk.context.offsets.commit("G1", "Orders", 0, 1)
-    desk.context.offsets.note_pull("G1", "Orders", 0, 2)
+    desk.context.offsets.note_pull("Orders@G1", 0, 2)
     return desk
 
 
