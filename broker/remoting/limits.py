@@ -62,11 +62,11 @@ last request of each side it stays well below the 50 ms of ``lag.LAG_LIMIT_S``."
 UNWRITTEN_BYTES = 256 * 1024
 """Responses of all peers that wait for the end of an event-loop iteration; more are written."""
 
-LOOP_WAITED_S = 20e-6
+LOOP_WAITED_S = 9e-6
 """Time from a write to the next request after which the event loop is taken to have waited for it.
-From one iteration to the next it takes 5 us, with a wait at least 20 us."""
+From one iteration to the next it takes 5 us, with a wait 10 us to 60 us."""
 
-WRITES_AT_ONCE = 16
+WRITES_AT_ONCE = 8
 """Iterations that write their responses at once after the event loop has waited for a request."""
 
 CALL_LIMIT = 65_535
