@@ -50,6 +50,7 @@ from broker.server.static_topic.pulls import (
     reply_shown,
     segment_pull,
 )
+from broker.server.tables.consumer_offset import offset_key
 from broker.store.results import GetMessageResult, GetMessageStatus
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ class PullMessageProcessor:
             # commit offset may be older than the committed one. A reset replaces it.
             if moved is None and header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
                 offsets.commit(name, header.topic, header.queue_id, header.commit_offset)
-            key = f"{header.topic}@{name}"
+            key = offset_key(header.topic, name)
             offsets.note_pull(key, header.queue_id, result.next_begin_offset)
         code = CODES.get(result.status)
         if code is None:
@@ -262,7 +263,7 @@ class PullMessageProcessor:
         if code == 0 and request.version < VERSION_THAT_UNWRAPS and is_batch_topic(topic):
             return self._reply_unwrapped(request, result, group, topic)
         if segment is not None:
-            key = f"{topic.topic_name}@{group.group_name}"
+            key = offset_key(topic.topic_name, group.group_name)
             self.count(key, result.message_count, result.total_bytes)
             return reply_shown(request, segment, result, code)
         return self._reply(request, result, code, group, topic)
@@ -317,7 +318,7 @@ class PullMessageProcessor:
         )
         if not size:
             return head
-        key = f"{topic.topic_name}@{group.group_name}"
+        key = offset_key(topic.topic_name, group.group_name)
         self.count(key, result.message_count, result.total_bytes)
         if config.disable_consume_if_consumer_read_slowly:
             self._context.slow_consumers.note(group.group_name, result.behind_bytes)

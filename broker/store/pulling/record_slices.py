@@ -20,7 +20,9 @@ from broker.store.logfile.mapped_file import MappedFile
 Records = tuple[int, int, list[memoryview], ConsumeQueue]
 """Number of messages, their bytes, the records in slices of one or more, and their queue."""
 
-_OFFSET: Final = UNIT.packer("physicalOffset").unpack_from
+PHYSICAL_OFFSET: Final = UNIT.packer("physicalOffset").unpack_from
+"""``PHYSICAL_OFFSET(units, position)``: a tuple of the physical offset of the unit there."""
+
 _PLACE: Final = UNIT.packer("physicalOffset", "size")
 _PLACES: Final = Struct(f"{_PLACE.format}{UNIT_SIZE - _PLACE.size}x").iter_unpack
 
@@ -71,7 +73,7 @@ class RecordSlices:
         if known < 1:
             return None
         packed = units.view
-        (first,) = _OFFSET(packed, position)
+        (first,) = PHYSICAL_OFFSET(packed, position)
         count, limit = reader.in_memory
         if max_bytes or log.max_offset - first > reader.memory_bytes:
             count, limit = reader.limits(first, max_count, max_bytes)
@@ -107,7 +109,7 @@ class RecordSlices:
             return None
         end += base
         if count < known:
-            (following,) = _OFFSET(packed, next_unit)
+            (following,) = PHYSICAL_OFFSET(packed, next_unit)
         else:
             unit = queue.unit(start + count)
             following = unit[0] if unit is not None else end

@@ -115,6 +115,45 @@ def test_a_frame_in_two_reads_takes_the_ordinary_path(run) -> None:
     run(check)
 
 
+class Peers:
+    """Further connections of a server, each with one direct request received."""
+
+    def __init__(self, server: Direct, count: int) -> None:
+        self.made = [server.attach(server.endpoint, ("127.0.0.1", n)) for n in range(1, count + 1)]
+        for opaque, (connection, _) in enumerate(self.made):
+            connection.data_received(frame(opaque))
+
+    def taken(self) -> list[list[int]]:
+        """Per connection, the opaques of the responses written since the last call."""
+        return [[one.opaque for one in transport.take()] for _, transport in self.made]
+
+
+def test_responses_to_several_peers_wait_for_one_more_iteration(run) -> None:
+    async def check(server: Direct) -> None:
+        peers = Peers(server, 2)
+        await asyncio.sleep(0)
+        assert peers.taken() == [[], []]
+        assert await server.receive(frame(7)) == [(7, "direct")]
+        assert peers.taken() == [[0], [1]]
+
+    run(check)
+
+
+def test_responses_that_wait_are_written_before_a_close_and_dropped_after_a_loss(run) -> None:
+    async def check(server: Direct) -> None:
+        peers = Peers(server, 4)
+        await asyncio.sleep(0)
+        peers.made[0][0].close()
+        assert peers.taken() == [[0], [], [], []]
+        peers.made[1][0].connection_lost(None)
+        peers.made[2][0].data_received(frame(8, SEND))
+        await server.turns()
+        assert peers.taken() == [[], [], [2, 8], [3]]
+        assert peers.made[1][1].writes == []
+
+    run(check)
+
+
 def test_a_request_that_is_left_or_fails_takes_the_ordinary_path(run) -> None:
     async def check(server: Direct) -> None:
         server.leaves = True
