@@ -46,14 +46,14 @@ from broker.remoting.limits import (
     EndpointLimits,
 )
 from broker.remoting.peer_log import PeerLog, refusal_text
-from broker.remoting.process.unread import unread_bytes
+from broker.remoting.process import socket_bytes
+from broker.remoting.process.socket_bytes import Buffer, write_parts
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame_parts, without_frames
 from broker.remoting.protocol.rpc import Access
 from broker.remoting.protocol.serialize import MAX_HEADER_BYTES, MAX_RESPONSE_HEADER_BYTES
 from broker.remoting.security.access import AccessRules
 
-Buffer = bytes | bytearray | memoryview
 Frame = RemotingCommand | bytes | list[Buffer]
 
 log = logging.getLogger("broker.remoting")
@@ -119,6 +119,7 @@ class Connection(asyncio.Protocol):
         "decoder",
         "deferred_bytes",
         "deferred_s",
+        "descriptor",
         "dialled",
         "endpoint",
         "lost",
@@ -143,6 +144,7 @@ class Connection(asyncio.Protocol):
         self.dialled = dialled
         self.decoder = self._new_decoder()
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self.descriptor = socket_bytes.NO_SOCKET
         self.attrs: dict[str, Any] = {}
         self.calls: dict[int, asyncio.Future[RemotingCommand]] = {}
         self.out: list[Buffer] = []
@@ -172,6 +174,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the peer's address and access level; register at the endpoint."""
         self.transport = cast(asyncio.Transport, transport)
+        self.descriptor = socket_bytes.descriptor(transport)
         host, port = host_and_port(transport.get_extra_info("peername"))
         self.remote_address = format_address(host, port)
         self.remote_host = encode_host(host, port)
@@ -302,7 +305,7 @@ class Connection(asyncio.Protocol):
     def _requests_left(self, error: Exception | None) -> list[RemotingCommand]:
         """Return the requests to serve after the close: those deferred, or not read by then."""
         commands = [*self.backlog]
-        self.read_bytes += len(unread := unread_bytes(self.transport, error))
+        self.read_bytes += len(unread := socket_bytes.unread(self.transport, error))
         with contextlib.suppress(RemoteProtocolError):  # malformed bytes of a closed connection
             waiting = (self.endpoint.reads.drop(self), *self.undecoded, unread)
             commands += self.decoder.feed(b"".join(waiting))
@@ -387,7 +390,7 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, commands: list[RemotingCommand], since_s: float = 0.0) -> None:
         """Serve frames; ``since_s`` is the time at which they were deferred, 0 if they were not."""
-        endpoint, out = self.endpoint, self.out
+        endpoint = self.endpoint
         then_s = monotonic_s()
         ends_s = endpoint.share.begin(then_s)
         if then_s > ends_s:
@@ -415,11 +418,11 @@ class Connection(asyncio.Protocol):
                 if answer is None:
                     continue
                 if type(answer) is bytes:
-                    out.append(answer)
+                    self.out.append(answer)
                     self.out_bytes += len(answer)
                 else:
                     for part in answer:
-                        out.append(cast(Buffer, part))
+                        self.out.append(cast(Buffer, part))
                         self.out_bytes += len(cast(Buffer, part))
                 if self.out_bytes >= FLUSH_BYTES:
                     self.flush()
@@ -432,7 +435,7 @@ class Connection(asyncio.Protocol):
                     endpoint.slow(commands[-1].code, now_s - then_s)
         finally:
             self.serving = False
-        if out:
+        if self.out:
             endpoint.share.write(self, self.out_bytes)
         endpoint.turn()
 
@@ -480,14 +483,11 @@ class Connection(asyncio.Protocol):
             return
         self.endpoint.share.before_write()
         transport = self.transport
+        self.out = []
         if len(out) == 1 or self.out_bytes <= JOIN_LIMIT_BYTES:
-            data = out[0] if len(out) == 1 else b"".join(out)
-            out.clear()
-            transport.write(data)
+            transport.write(out[0] if len(out) == 1 else b"".join(out))
         else:
-            parts = out.copy()
-            out.clear()
-            transport.writelines(parts)
+            write_parts(transport, self.descriptor, out, self.out_bytes)
         self.out_bytes = 0
         if self.unsent or transport.get_write_buffer_size() > UNSENT_COUNTED_BYTES:
             self.count_unsent()

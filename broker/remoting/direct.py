@@ -2,7 +2,7 @@
 
 ::
 
-    data_received ─ one whole frame with the start of a direct request ─ answer ─┬─ bytes: written
+    data_received ─ one whole frame with the start of a direct request ─ answer ─┬─ parts: written
                                                                                  └─ None ↓
                                                                             all other reads ↓
                                                             TurnReads ─ decoder ─ Connection._serve
@@ -95,14 +95,14 @@ class _Route(Protocol):
     def lane(self) -> Lane[Any]: ...
 
 
-DirectAnswer = Callable[[Any, bytes], bytes | None]
+DirectAnswer = Callable[[Any, bytes], tuple[int, list[Any]] | None]
 
 
 class DirectRequest:
     """A request code of the direct path.
 
-    ``answer(connection, header)`` returns the encoded response to a JSON header, or None to leave
-    it; then it has changed nothing.
+    ``answer(connection, header)`` returns the size (bytes) and the parts of the encoded response to
+    a JSON header, or None to leave it; then it has changed nothing.
     """
 
     __slots__ = ("answer", "endpoint", "route", "start")
@@ -151,8 +151,12 @@ class DirectRequest:
         elapsed_s = monotonic_s() - began_s
         if elapsed_s > LAG_LIMIT_S:
             endpoint.slow(self.route.code, elapsed_s)
-        connection.out.append(answer)
-        connection.out_bytes += len(answer)
+        size, parts = answer
+        if connection.out:
+            connection.out += parts
+        else:
+            connection.out = parts
+        connection.out_bytes += size
         if connection.out_bytes >= FLUSH_BYTES:
             connection.flush()
         if connection.out:

@@ -19,7 +19,7 @@ from broker.common.clock import Clock, SystemClock
 from broker.common.text import truncate
 from broker.errors import BrokerError, LocalProtocolError, RocketMQError
 from broker.remoting.budget import MemoryBudget
-from broker.remoting.connection import Buffer, Connection, now_s
+from broker.remoting.connection import Connection, now_s
 from broker.remoting.direct import DirectAnswer, DirectRequest
 from broker.remoting.ingest import TurnIngest, TurnReads
 from broker.remoting.lag import LoopLag
@@ -32,6 +32,7 @@ from broker.remoting.limits import (
     LaneLimits,
 )
 from broker.remoting.peer_log import PeerLog
+from broker.remoting.process.socket_bytes import Buffer
 from broker.remoting.protocol.codes import ResponseCode, request_name
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_frame_parts

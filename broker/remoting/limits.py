@@ -24,8 +24,8 @@ UNSENT_LIMIT_BYTES = 64 * 1024 * 1024
 FLUSH_BYTES = 1024 * 1024
 """Responses of one read are written together, up to this size per write."""
 
-JOIN_LIMIT_BYTES = 64 * 1024
-"""Up to this size, responses are joined into one buffer; larger ones are passed uncopied."""
+JOIN_LIMIT_BYTES = 16 * 1024
+"""Up to this size, responses are joined into one buffer; longer ones are written without a copy."""
 
 IDLE_MS = 120_000
 """A connection idle in both directions for this long is closed, as RocketMQ peers expect."""

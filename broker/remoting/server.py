@@ -22,9 +22,10 @@ import msgspec
 
 from broker.common.address import format_address
 from broker.errors import ConfigError, ConnectError
-from broker.remoting.connection import Buffer, Connection, Frame
+from broker.remoting.connection import Connection, Frame
 from broker.remoting.endpoint import Answer, Authorize, Endpoint, Handler
 from broker.remoting.limits import ACCEPT_BACKLOG, LaneLimits, ServerLimits
+from broker.remoting.process.socket_bytes import Buffer
 from broker.remoting.security.tls import ServerTls
 from broker.remoting.security.tls_listener import TlsListener
 

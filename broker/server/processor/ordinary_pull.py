@@ -59,8 +59,10 @@ class OrdinaryPulls:
         self._pulls = pulls
         self._read_config()
 
-    def answer(self, connection: "Connection", header: bytes) -> bytes | None:
-        """Return the response to a pull, None if it is not ordinary."""
+    def answer(
+        self, connection: "Connection", header: bytes
+    ) -> tuple[int, list[bytes | memoryview]] | None:
+        """Return size (bytes) and parts of the response to a pull, None if it is not ordinary."""
         try:
             request = _decode(header)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -115,7 +117,11 @@ class OrdinaryPulls:
             request.opaque,
         )
         length = len(head)
-        return b"".join((PREFIX.pack(4 + length + size, length), head, *records))
+        head = PREFIX.pack(4 + length + size, length) + head
+        size += len(head)
+        if len(records) == 1:
+            return size, [b"".join((head, *records))]
+        return size, [head, *records]
 
     def _read_config(self) -> None:
         """Note whether a setting asks for more than reading."""

@@ -136,7 +136,7 @@ _decode_query: Final = msgspec.json.Decoder(_KeyQuery, strict=False).decode
 def direct_answers(context: BrokerContext) -> dict[int, DirectAnswer]:
     """Return the handlers of the direct path; refusals are left to the ordinary path."""
 
-    def query(connection: "Connection", header: bytes) -> bytes | None:
+    def query(connection: "Connection", header: bytes) -> tuple[int, list[bytes]] | None:
         try:
             request = _decode_query(header)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -150,16 +150,16 @@ def direct_answers(context: BrokerContext) -> dict[int, DirectAnswer]:
             limit = context.config.default_query_max_num
         elif limit > MAX_QUERY_MESSAGES:
             limit = MAX_QUERY_MESSAGES
-        return _answer(
-            context, request.opaque, _KeyRange(fields.topic, fields.key, limit, begin, end)
-        )
+        asked = _KeyRange(fields.topic, fields.key, limit, begin, end)
+        found = _answer(context, request.opaque, asked)
+        return len(found), [found]
 
-    def view(connection: "Connection", header: bytes) -> bytes | None:
+    def view(connection: "Connection", header: bytes) -> tuple[int, list[bytes]] | None:
         request = decode_json_header(header)
         if request.flag or request.code != RequestCode.VIEW_MESSAGE_BY_ID:
             return None
         found = view_message(context, connection, request)
-        return found if type(found) is bytes else None
+        return (len(found), [found]) if type(found) is bytes else None
 
     return {RequestCode.QUERY_MESSAGE: query, RequestCode.VIEW_MESSAGE_BY_ID: view}
 

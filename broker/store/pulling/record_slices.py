@@ -90,7 +90,6 @@ class RecordSlices:
         places = _PLACES(packed[position:next_unit])
         view, base, end, total = file.view, file.start, -1, 0
         records: list[memoryview] = []
-        append = records.append
         for offset, size in places:
             offset -= base
             if size < RECORD_LEAST:
@@ -103,7 +102,7 @@ class RecordSlices:
                 total += size + added
                 break
             end = offset + size
-            append(view[offset:end])
+            records.append(view[offset:end])
             total += size
         if end < 0 or end > file.written or total > limit:
             return None
@@ -130,7 +129,7 @@ def _slice_runs(
     ``run``: begin and end of the adjacent records before them, which are not in a slice. Returns
     the end of the last record, -1 if one is unusual, and the bytes of those at ``places``.
     """
-    view, base, append = file.view, file.start, records.append
+    view, base = file.view, file.start
     begin, end = run
     total = 0
     for offset, size in places:
@@ -138,11 +137,11 @@ def _slice_runs(
         if offset != end:
             if offset < end:  # a filler unit
                 return -1, 0
-            append(view[begin:end])
+            records.append(view[begin:end])
             begin = offset
         if size < RECORD_LEAST:
             return -1, 0
         end = offset + size
         total += size
-    append(view[begin:end])
+    records.append(view[begin:end])
     return end, total

@@ -42,14 +42,15 @@ class Direct:
     def ordinary(self, _, command: RemotingCommand) -> RemotingCommand:
         return response(command, 0, "ordinary")
 
-    def answer(self, _, header: bytes) -> bytes | None:
+    def answer(self, _, header: bytes) -> tuple[int, list] | None:
         self.headers.append(header)
         if self.fails:
             raise OSError("no such file")
         if self.leaves:
             return None
         command = response(decode_json_header(header), 0, "direct")
-        return encode_frame(command)
+        frame = encode_frame(command)
+        return len(frame), [frame[:5], memoryview(frame)[5:]]
 
     async def receive(self, *reads: bytes) -> list[tuple[int, str]]:
         """Receive reads in one loop iteration; opaque and path of each response."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import random
 import resource
 import socket
 import struct
@@ -84,6 +85,34 @@ def test_a_big_pipelined_load_is_answered_whole(run) -> None:
         assert {len(answer.body) for answer in answers} == {200_000}
         assert len(server.connections) == 1
         await client.close()
+        await server.close()
+
+    run(main())
+
+
+def test_a_slow_reader_gets_short_and_long_answers_in_order(run) -> None:
+    def blocks(_, command: RemotingCommand) -> RemotingCommand:
+        number, size = int(command.ext_fields["number"]), int(command.ext_fields["size"])
+        view = memoryview(number.to_bytes(4, "big") * (size // 4))
+        return response(command, body=[view[at : at + 1100] for at in range(0, len(view), 1100)])
+
+    async def main() -> None:
+        server = RemotingServer({1: blocks})
+        await server.start([("127.0.0.1", 0)])
+        seed = random.randrange(1 << 32)
+        sizes = random.Random(seed).choices((4, 2000, 36_000, 100_000, 2_000_000), k=60)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.ports[0], limit=4096)
+        for number, size in enumerate(sizes):
+            command = request(1, {"number": str(number), "size": str(size)})
+            writer.write(encode_frame(command))
+            if number % 7 == 0:
+                await asyncio.sleep(0.001)
+        for number, size in enumerate(sizes):
+            length, word = struct.unpack(">II", await reader.readexactly(8))
+            await reader.readexactly(word & 0xFFFFFF)
+            body = await reader.readexactly(length - 4 - (word & 0xFFFFFF))
+            assert body == number.to_bytes(4, "big") * (size // 4), f"seed {seed}, answer {number}"
+        writer.close()
         await server.close()
 
     run(main())

@@ -14,6 +14,7 @@ from broker.remoting.protocol.framing import FrameDecoder
 from broker.server.client.clients import ClientChannel, ConsumerProfile
 from broker.server.processor.ordinary_pull import OrdinaryPulls
 from tests.support.desk import Desk
+from tests.support.direct_answers import joined
 from tests.support.mutated_header import mutated
 
 FIELDS = {
@@ -62,7 +63,7 @@ def state_of(desk: Desk) -> dict[str, Any]:
 
 def direct(desk: Desk, header: bytes) -> bytes | None:
     """The response of the direct path."""
-    return OrdinaryPulls(desk.context, desk.pulls).answer(desk.connection, header)
+    return joined(OrdinaryPulls(desk.context, desk.pulls).answer(desk.connection, header))
 
 
 def ordinary(desk: Desk, header: bytes) -> bytes:

@@ -18,6 +18,7 @@ from broker.server.longpolling.long_polling import SUSPENDED_PULL_BYTES
 from broker.server.processor import pull
 from broker.server.processor.ordinary_pull import OrdinaryPulls
 from broker.store.results import MessageExtBrokerInner
+from tests.support.direct_answers import joined
 
 
 @pytest.fixture(params=["ordinary path", "direct path"])
@@ -37,7 +38,7 @@ def pull_directly(desk):
     pulls = OrdinaryPulls(desk.context, desk.pulls)
 
     def handle(connection, command):
-        answer = pulls.answer(connection, encode_json_header(command))
+        answer = joined(pulls.answer(connection, encode_json_header(command)))
         return desk.pulls.pull(connection, command) if answer is None else answer
 
     return handle

@@ -12,6 +12,7 @@ from broker.remoting.protocol.command import request
 from broker.remoting.protocol.framing import FrameDecoder
 from broker.remoting.protocol.serialize import encode_json_header
 from broker.server.processor import query as processor
+from tests.support.direct_answers import joined
 from tests.support.mutated_header import mutated
 
 
@@ -41,7 +42,7 @@ def desk_of_a_path(request, desk):
 def directly(answer, handler):
     def handle(connection, command):
         try:
-            found = answer(connection, encode_json_header(command))
+            found = joined(answer(connection, encode_json_header(command)))
         except RemoteProtocolError:
             found = None
         return handler(connection, command) if found is None else found
@@ -197,7 +198,7 @@ def test_mutated_headers_have_the_response_of_the_ordinary_path(stored, rng, cod
     for _ in range(2_000):
         header = mutated(rng, encode_json_header(request(code, fields)), names)
         with contextlib.suppress(RemoteProtocolError):  # the connection reports it
-            found = direct(stored.connection, header)
+            found = joined(direct(stored.connection, header))
             if found is not None:
                 taken += 1
                 assert found == ordinary(stored, header), header
@@ -212,9 +213,8 @@ def test_responses_of_the_direct_path(stored, unique, count) -> None:
     if unique is not None:
         fields["_UNIQUE_KEY_QUERY"] = unique
     header = encode_json_header(request(RequestCode.QUERY_MESSAGE, fields))
-    found = processor.direct_answers(stored.context)[RequestCode.QUERY_MESSAGE](
-        stored.connection, header
-    )
+    direct = processor.direct_answers(stored.context)[RequestCode.QUERY_MESSAGE]
+    found = joined(direct(stored.connection, header))
     assert found == ordinary(stored, header)
 
 
@@ -227,6 +227,6 @@ def test_the_queries_of_clients_are_answered_directly(golden, stored, peer) -> N
     assert sent
     for one in sent:
         header = bytes.fromhex(one["hex"])[8:]
-        found = direct(stored.connection, header)
+        found = joined(direct(stored.connection, header))
         assert found is not None
         assert found == ordinary(stored, header)
