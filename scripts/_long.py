@@ -12,7 +12,6 @@ traffic stops, or if the log does not roll and shrink.
 
 import argparse
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -37,6 +36,10 @@ from broker.client import (
 from broker.message.message import Message
 
 ROOT: Final = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.support.ports import free_port  # noqa: E402
+
 TOPICS: Final = ("LongPlain", "LongDelayed", "LongBatch", "LongTransaction", "LongPop")
 LOG_FILE_BYTES: Final = 4 << 20
 KEPT_FILES: Final = 8
@@ -60,13 +63,6 @@ SETTINGS: Final = {
     "transactionCheckInterval": 5000,
     "transactionTimeOut": 3000,
 }
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Sample(NamedTuple):

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,11 @@ from types import TracebackType
 
 from java import java_jars
 
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.support.ports import free_port  # noqa: E402
+
 START_S = 120
 TICKS = os.sysconf("SC_CLK_TCK")
 OPENS = (
@@ -20,13 +24,6 @@ OPENS = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
 )
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def broker_names() -> list[str]:
@@ -58,7 +55,7 @@ class LocalBroker:
             "brokerIP1": "127.0.0.1",
             "bindAddress": "127.0.0.1",
             "listenPort": self.port,
-            "haListenPort": free_port(),
+            "haListenPort": self.port + 1,
             "storePathRootDir": work / "store",
             "storePathCommitLog": work / "store" / "commitlog",
             "flushDiskType": "ASYNC_FLUSH",

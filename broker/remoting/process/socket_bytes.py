@@ -44,8 +44,14 @@ def write_parts(transport: asyncio.Transport, fd: int, parts: list[Buffer], size
             written = writev(fd, parts if len(parts) <= PARTS_LIMIT else parts[:PARTS_LIMIT])
         except OSError:  # BlockingIOError included: the socket takes nothing
             written = 0
-    if written < size:
-        transport.write(memoryview(b"".join(parts))[written:])
+    if written == size:
+        return
+    for position, part in enumerate(parts):
+        if written < len(part):
+            rest = [memoryview(part)[written:], *parts[position + 1 :]]
+            transport.write(b"".join(rest))  # only the rest: it is counted as unsent memory
+            return
+        written -= len(part)
 
 
 def unread(transport: asyncio.BaseTransport, error: Exception | None) -> bytes:

@@ -88,7 +88,8 @@ class Writing(asyncio.Transport):
         return self.waiting
 
     def write(self, data: Any) -> None:
-        assert len(data) > 0
+        assert type(data) is bytes  # no view of more bytes than are counted
+        assert data
         self.kept += data
 
 
