@@ -14,6 +14,10 @@ from broker.errors import StoreError
 
 # Files up to this length are read into memory: a truncation cannot cause SIGBUS then.
 READ_WHOLE_BYTES: Final = 1 << 20
+LOCK_TABLE: Final = Path("/proc/locks")
+# The kernel returns a long table in parts, and skips a lock if one before it is released meanwhile:
+# of 200 reads of a table that changes all the time one lacked a lock that was held.
+LOCK_TABLE_READS: Final = 5
 # A scan keeps at most about this many bytes of a mapped file in its own memory.
 RELEASE_BYTES: Final = 64 << 20
 
@@ -156,13 +160,13 @@ def lock_holder(path: Path) -> int | None:
     """
     try:
         status = path.stat()
-        table = Path("/proc/locks").read_text(encoding="ascii", errors="replace")
+        place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+        for _ in range(LOCK_TABLE_READS):
+            for line in LOCK_TABLE.read_text(encoding="ascii", errors="replace").splitlines():
+                words = line.split()
+                # "1: POSIX ADVISORY WRITE 4242 fd:01:1234 0 0"; "->" before a request that waits.
+                if len(words) >= 6 and words[1] == "POSIX" and words[5] == place:
+                    return int(words[4]) if words[4].isdecimal() else None
     except OSError:
         return None
-    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    for line in table.splitlines():
-        words = line.split()
-        # "1: POSIX ADVISORY WRITE 4242 fd:01:1234 0 0"; a blocked request has "->" as second word.
-        if len(words) >= 6 and words[1] == "POSIX" and words[5] == place:
-            return int(words[4]) if words[4].isdecimal() else None
     return 0

@@ -119,7 +119,7 @@ class OrdinaryPulls:
         length = len(head)
         head = PREFIX.pack(4 + length + size, length) + head
         size += len(head)
-        if len(records) == 1:
+        if len(records) == 1:  # it may be the buffer that the next pull uses again
             return size, [b"".join((head, *records))]
         return size, [head, *records]
 

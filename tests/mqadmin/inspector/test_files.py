@@ -74,6 +74,29 @@ def test_an_unlocked_queue_has_no_holder(tmp_path: Path) -> None:
     assert lock_holder(tmp_path / "nothing") is None
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc/locks")
+def test_a_lock_that_one_read_of_the_table_lacks_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    status = path.stat()
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    other = "1: FLOCK  ADVISORY  WRITE 17 fe:00:1 0 EOF\n"
+    reads = [other, other, f"{other}2: POSIX  ADVISORY  WRITE 4242 {place} 0 0\n"]
+
+    class Table:
+        def read_text(self, **options: str) -> str:
+            return reads.pop(0)
+
+    monkeypatch.setattr(files, "LOCK_TABLE", Table())
+    assert lock_holder(path) == 4242
+    assert reads == []
+    reads += [other] * files.LOCK_TABLE_READS
+    assert lock_holder(path) == 0
+    assert reads == []
+
+
 def test_an_error_is_not_hidden_by_columns_that_are_still_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
