@@ -9,6 +9,7 @@ Bytes of the log that are covered or cut are preserved below ``damaged/`` of the
 region, named after physical offset and length, so that other tools can still read them.
 """
 
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -107,8 +108,9 @@ def repair_in_place(
 ) -> RepairResult:
     """Repair next to the store, then exchange both: ``backup`` is the old directory afterwards.
 
-    Raises StoreError if the copy does not verify or cannot be exchanged; the store is then
-    unchanged. Raises ConfigError if the backup exists or would be on another file system.
+    Raises StoreError if the copy does not verify or cannot be exchanged, StoreLockedError if a
+    broker runs on the store before or after the copy is made; the store is then unchanged. Raises
+    ConfigError if the backup exists or would be on another file system.
     """
     root = plan.store.root
     assert root is not None
@@ -124,6 +126,11 @@ def repair_in_place(
             f"check it with mqadmin store verify {copy}",
             path=str(copy),
         )
+    try:
+        refuse_running(plan.store)
+    except StoreLockedError:  # started since the repair began: the copy lacks its messages
+        shutil.rmtree(copy, ignore_errors=True)
+        raise
     exchange(root, copy, backup)
     checkpoint = result.summary.checkpoint
     if checkpoint is not None:

@@ -1,7 +1,7 @@
 """Bytes of a connection that do not pass through its transport: long responses, unread requests.
 
-A long response is written as the parts it has, with one system call. An event loop would copy each
-part's address, and writes only at the end of its iteration.
+A long response is written by one system call for all of its parts, without joining them. The
+transport of an event loop takes an object per part, and writes at the end of the iteration.
 
 A peer that closes its socket while responses wait in it resets the connection. The next write then
 fails, and the event loop closes the socket although the kernel still has received bytes.

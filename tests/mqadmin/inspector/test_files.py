@@ -74,7 +74,6 @@ def test_an_unlocked_queue_has_no_holder(tmp_path: Path) -> None:
     assert lock_holder(tmp_path / "nothing") is None
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc/locks")
 def test_a_lock_that_one_read_of_the_table_lacks_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

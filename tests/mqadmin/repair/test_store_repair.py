@@ -675,6 +675,25 @@ def test_in_place_keeps_the_old_directory(base_store, fingerprint, tmp_path: Pat
         repair_in_place(plan_of(root), backup)
 
 
+def test_a_store_whose_broker_was_started_meanwhile_is_not_exchanged(
+    base_store, fingerprint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy would lack the messages that the broker has stored since."""
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")
+    (root / "lock").write_bytes(b"lock")
+    before = fingerprint(root.parent)
+    holders = iter((0,))
+    plan = plan_of(root)
+    monkeypatch.setattr(
+        "mqadmin.inspector.directory.lock_holder",
+        lambda path: next(holders, 4242) if path.parent == root else 0,
+    )
+    with pytest.raises(StoreLockedError, match="process 4242 holds the lock"):
+        repair_in_place(plan, root.with_name("before"))
+    assert fingerprint(root.parent) == before
+
+
 def test_a_backup_out_of_reach_is_refused_before_anything_is_done(
     base_store, fingerprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
