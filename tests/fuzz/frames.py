@@ -51,6 +51,7 @@ SEND_FLAGS = (0, 0, 1, 2, 4, 8, 12, 16, 32, 64, 1 << 20, -256, -1)
 UNKNOWN_CODES = (-1, 0, 1, 9, 99, 20_000, 32_767, 2**31 - 1, -(2**31))
 # Few names, so that a long run fills no disk with queues.
 TOPICS = tuple(f"Fuzz{n}" for n in range(12))
+LONG_TOPIC = "WellBehavedLong"  # only pulled from, by hostile peers too
 GROUPS = tuple(f"FuzzGroup{n}" for n in range(12))
 ODD_NAMES = (
     "",
@@ -121,6 +122,7 @@ class FrameSource:
             (12, self._hostile_header),
             (6, self._binary_header),
             (10, self._direct),
+            (4, self._long_pulls),
             (8, self._batch),
             (12, self._json_body),
             (8, self._properties),
@@ -149,7 +151,7 @@ class FrameSource:
     def _direct(self) -> Sample:
         """A read in the form that is served without a command object, intact or changed."""
         rng = self._rng
-        topic, last = rng.choice(TOPICS), str(2**63 - 1)
+        topic, last = rng.choice((LONG_TOPIC, rng.choice(TOPICS))), str(2**63 - 1)
         code, fields = rng.choice(
             (
                 (
@@ -186,6 +188,24 @@ class FrameSource:
         if rng.random() < 0.6:
             header = mutated(rng, header, (*fields, "lo", "nsd", "oway", "bname", "unknown"))
         return Sample("direct", code, _frame(0, header, b""))
+
+    def _long_pulls(self) -> Sample:
+        """Pulls of long responses: of a peer that does not read, the socket takes only some."""
+        rng = self._rng
+        fields = {
+            "consumerGroup": rng.choice(GROUPS),
+            "topic": LONG_TOPIC,
+            "queueId": str(rng.randrange(4)),
+            "queueOffset": str(rng.randrange(20)),
+            "maxMsgNums": "32",
+            "sysFlag": "4",
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "100",
+            "subscription": "*",
+            "subVersion": "0",
+        }
+        frame = _frame(0, encode_header(request(RequestCode.PULL_MESSAGE, fields)), b"")
+        return Sample("long pulls", RequestCode.PULL_MESSAGE, frame * rng.choice((1, 5, 60)))
 
     def _framed(self, kind: str, code: int, fields: dict[str, str], body: bytes) -> Sample:
         rng = self._rng

@@ -185,6 +185,7 @@ def test_a_broker_under_hostile_bytes_serves_others_and_keeps_acknowledged_messa
     with BrokerProcess(tmp_path, settings, standalone=False) as broker:
         client = MessageClient(broker.address, broker.pid)
         client.ask()
+        client.store_long()
         folder = tmp_path / "samples"
         figures = attack_daemon(broker, broker.address, client, rng, seconds, folder)
         show(f"broker, {path}, {flush}: {figures}, its own loop lag {loop_lag(broker)} ms")

@@ -14,6 +14,7 @@ from broker.message.properties import encode_properties
 from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
+from tests.fuzz.frames import LONG_TOPIC
 from tests.support.broker_process import RawPeer
 
 PAUSE_S = 0.005
@@ -108,8 +109,17 @@ class WellBehavedClient:
 BUSY_LIMIT_S = 30.0  # of refusals by flow control
 
 
+LONG_QUEUES = 4
+LONG_COUNT = 32
+LONG_BODY = bytes(2_000)
+
+
 class MessageClient(WellBehavedClient):
-    """Sends to its own topic and reads every message back."""
+    """Sends to its own topic and reads every message back.
+
+    Also pulls the messages of :meth:`store_long`, whose responses are longer than those that are
+    joined, and that hostile peers pull too.
+    """
 
     TOPIC = "WellBehaved"
 
@@ -118,6 +128,7 @@ class MessageClient(WellBehavedClient):
         # Queue offset to body of everything acknowledged.
         self.acknowledged: dict[int, bytes] = {}
         self._number = 0
+        self._long: list[bytes] = []  # the records of each queue of LONG_TOPIC
 
     def ask(self) -> None:
         body = b"%08d" % self._number
@@ -128,14 +139,30 @@ class MessageClient(WellBehavedClient):
         assert answer.code == ResponseCode.SUCCESS, f"pull: {answer.code} {answer.remark}"
         (message, *_) = scan_records(answer.body_bytes())
         assert (message.queue_offset, message.body) == (offset, body)
+        if self._long:
+            queue_id = self._number % LONG_QUEUES
+            assert self._pull_long(queue_id) == self._long[queue_id]
 
-    def _send(self, body: bytes) -> int:
+    def store_long(self) -> None:
+        """Send to the queues of LONG_TOPIC in turn, so that no two records of one are adjacent."""
+        for number in range(LONG_COUNT * LONG_QUEUES):
+            self._send(LONG_BODY, LONG_TOPIC, number % LONG_QUEUES)
+        self._long = [self._pull_long(queue_id) for queue_id in range(LONG_QUEUES)]
+        for records in self._long:
+            assert [len(message.body) for message in scan_records(records)] == [2_000] * LONG_COUNT
+
+    def _pull_long(self, queue_id: int) -> bytes:
+        answer = self.call(pull_request(LONG_TOPIC, 0, queue_id))
+        assert answer.code == ResponseCode.SUCCESS, f"pull: {answer.code} {answer.remark}"
+        return bytes(answer.body_bytes())
+
+    def _send(self, body: bytes, topic: str = TOPIC, queue_id: int = 0) -> int:
         fields = {
             "a": "WellBehaved",
-            "b": self.TOPIC,
+            "b": topic,
             "c": "TBW102",
-            "d": "1",
-            "e": "0",
+            "d": str(LONG_QUEUES),
+            "e": str(queue_id),
             "f": "0",
             "g": "1700000000000",
             "h": "0",
@@ -184,8 +211,8 @@ class KvClient(WellBehavedClient):
         assert answer.ext_fields["value"] == value
 
 
-def pull_request(topic: str, offset: int) -> RemotingCommand:
-    """A pull of queue 0, suspended like a consumer's until a message arrives.
+def pull_request(topic: str, offset: int, queue_id: int = 0) -> RemotingCommand:
+    """A pull of a queue, suspended like a consumer's until a message arrives.
 
     A message is acknowledged when it is in the log; a backlog of other peers' messages may be
     dispatched before it.
@@ -193,7 +220,7 @@ def pull_request(topic: str, offset: int) -> RemotingCommand:
     fields = {
         "consumerGroup": "WellBehaved",
         "topic": topic,
-        "queueId": "0",
+        "queueId": str(queue_id),
         "queueOffset": str(offset),
         "maxMsgNums": "32",
         "sysFlag": "6",
